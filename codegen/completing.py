@@ -3,7 +3,8 @@
 No instruction waits for the TMA loads of a thread.  Where every load of a kernel signals one
 mbarrier, by the bytes that land beside it, the phase of an Arrive on it completes when the loads
 before the Arrive have: those of earlier phases were awaited, one phase after the other, by the
-threads that await this one.
+threads that await this one.  Where several roles await the phases in turns, none has awaited all
+of them (`await-own-arrival`), and the Arrive has no lowering.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def completing(launch: DeviceFunction, rings: Mapping[Sym, Ring]) -> frozenset[A
         and signalled <= {ring.name}
         and ring.elements == 1
         and not ring.roles.dims
+        and not ring.awaits_shared
         and ring.skip == 0
         and ring.warps
         and all(mask == 1 << cta for cta, mask in enumerate(ring.targets[stmt]))

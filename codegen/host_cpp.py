@@ -59,6 +59,7 @@ from exogpu.ir.nodes import (
     Uninit,
 )
 from exogpu.ir.types import DataType, Memcpy, Memset, Policy, QualTL, Space
+from exogpu.ir.walk import accesses, walk
 
 MAPPED_TYPE: Mapping[DataType, int] = {
     DataType.UI8: 0,
@@ -105,6 +106,8 @@ class Host:
     control: Control
     parameters: frozenset[Sym]
     """Data that the caller owns."""
+    copied: frozenset[Sym]
+    """Memory of the host that calls of the stream access (decision `host-lifetime`)."""
     dependents: bool
     """Whether a launch depends on another: then `launched` says whether the last thing on the
     stream was a kernel that had tasks."""
@@ -142,7 +145,14 @@ def host_text(
     owned = frozenset(p.name for p in arrays)
     dependents = any(made.dependent for made in kernels.values())
     accessed = Accesses(storage, names, control)
-    host = Host(storage, kernels, accessed, names, control, owned, dependents)
+    copied = frozenset(
+        a.name
+        for s in walk(proc.body)
+        if isinstance(s, CallInstr) and not s.instr.cuda
+        for a in accesses(s)
+        if storage[a.name].space is Space.HOST
+    )
+    host = Host(storage, kernels, accessed, names, control, owned, copied, dependents)
     body = _block(host, proc.body)
     if dependents:
         body = ["[[maybe_unused]] bool launched = false;", *body]
@@ -162,7 +172,8 @@ def host_text(
     header = HeaderText(proc.name, tuple(parameters), sizes, tuple(checks), described, contracts)
     texts = tuple(helper_text(name) for name in helpers if name not in _IN_TEMPLATE)
     maps = any(k.maps for k in kernels.values())
-    return HostText(header, texts, tuple(aligned), tuple(body), maps)
+    copies = any(isinstance(s, Alloc) and s.name in copied for s in walk(proc.body))
+    return HostText(header, texts, tuple(aligned), tuple(body), maps, copies)
 
 
 def _block(host: Host, block: Block) -> Lines:
@@ -190,6 +201,8 @@ def _statement(host: Host, stmt: Stmt) -> Lines:
             return [source(stmt), *_flag(host, stmt)]
         case Free():
             known = host.storage.get(stmt.name)
+            if stmt.name in host.copied:
+                return [f"{host.names(stmt.name)}.release();"]
             if known is None or known.space is not Space.GLOBAL:
                 return []
             after = ["launched = false;"] if host.dependents else []
@@ -328,6 +341,8 @@ def _allocation(host: Host, stmt: Alloc) -> Lines:
                 f"DeviceArray<{dtype}> {name}(stream);",
                 f"TRY({name}.allocate({count}));",
             ]
+        case Space.HOST if stmt.name in host.copied:
+            return [f"HostArray<{dtype}> {name}(stream);", f"TRY({name}.allocate({count}));"]
         case Space.HOST | Space.GRID_CONSTANT:
             if stmt.memory.space is Space.GRID_CONSTANT and not host.storage[stmt.name].elements:
                 count = "1"  # that a launch copies: see `codegen.constants`

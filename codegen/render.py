@@ -67,6 +67,8 @@ class HostText:
     body: tuple[str, ...]
     maps: bool
     """Whether it makes tensor maps."""
+    copies: bool
+    """Whether the stream copies host memory of its own."""
 
 
 def render_header(header: HeaderText) -> str:

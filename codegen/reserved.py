@@ -38,7 +38,7 @@ the helpers."""
 
 TEMPLATE: Final = """
     stream stream_ status_ arguments sizes launch encode tasks wide fits elements host_array
-    DeviceArray launched task_count check message_ length_ How exogpu_host
+    DeviceArray HostArray launched task_count check message_ length_ How exogpu_host
 """
 """What the template of the CPU part declares."""
 

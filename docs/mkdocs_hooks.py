@@ -27,6 +27,7 @@ STAGES = {
     "H": "Hazards",
     "G": "Lowering",
     "X": "Invocation",
+    "K": "Kernels of Triton: is the kernel read exactly?",
 }
 
 

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from exogpu.api import Procedure, proc
     from exogpu.frontend.instructions import instr
     from exogpu.frontend.macros import macro
+    from exogpu.imported import watch_triton
 
 _SOLVING = {
     "Procedure": "exogpu.api",
     "proc": "exogpu.api",
     "instr": "exogpu.frontend.instructions",
     "macro": "exogpu.frontend.macros",
+    "watch_triton": "exogpu.imported",
 }
 """Names that need the solvers, imported on first use: `exogpu doctor` runs where one is missing."""
 
@@ -118,6 +120,7 @@ __all__ = [
     "ui8",
     "ui16",
     "ui64",
+    "watch_triton",
     "wgmma_async",
     "wgmma_async_smem",
     "wgmma_fence_1",

@@ -194,15 +194,15 @@ class Procedure(Stages):
 
         With `arrive_all` every thread arrives on mbarriers by itself, for race checkers.
         """
-        from exogpu.pipeline.emitting import Target, emit
+        from exogpu.pipeline.emitting import Target, emit, policy_for_hardware
 
         check: Callable[[], Verdict] | None = None
         check_at: Callable[[], Verdict] | None = None
         if not unchecked:
-            check = partial(self.check, policy=policy, timeout=timeout, memory=memory)
+            rules = policy_for_hardware(policy)
+            check = partial(self.check, policy=rules, timeout=timeout, memory=memory)
             if at is not None:
                 limits, sizes = _limits(timeout, memory), _sizes(at)
-                rules = Policy.of(policy)
                 check_at = partial(checking.check_at, self, rules, sizes, limits, None)
         return emit(self, Target(arch, task_order, arrive_all), check, check_at)
 

@@ -11,12 +11,13 @@ def test_all(exogpu_proved):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from exogpu.imported import Seen
     from exogpu.result.verdict import Verdict
 
 
@@ -52,6 +53,18 @@ def _all(kernels: Iterable[object], options: Mapping[str, Any]) -> None:
             proved(kernel, **options)
         except pytest.fail.Exception as failure:
             wrong.append(str(failure.msg))
+    if wrong:
+        pytest.fail("\n".join(wrong), pytrace=False)
+
+
+@pytest.fixture
+def exogpu_triton() -> Iterator[Seen]:
+    """The kernels of Triton that a test compiles; it fails where one of them is refuted."""
+    from exogpu.imported import watch_triton
+
+    with watch_triton() as seen:
+        yield seen
+    wrong = [str(verdict) for verdict in seen.check() if verdict.word == "refuted"]
     if wrong:
         pytest.fail("\n".join(wrong), pytrace=False)
 

@@ -23,8 +23,9 @@ from exogpu.amir.nodes import (
     Require,
 )
 from exogpu.amir.walk import accesses_of, operations
+from exogpu.ir.affine import from_cexpr
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, BExpr, Int, Point
+from exogpu.ir.nodes import Access, BExpr, Compare, Int, Point, Sub
 from exogpu.ir.walk import control_variables
 from exogpu.symbolic.resident import Positions, Residence
 from exogpu.symbolic.sites import (
@@ -92,7 +93,9 @@ def _flatten(block: Block, around: _Around, counter: list[int], found: list[Site
             case Loop(source=Access()):
                 _check_load(op)
                 found.append(around.site(op, len(found), counter[0]))
-                _flatten(op.body, replace(around, loads=(*around.loads, op)), counter, found)
+                known = (*around.guards, *((len(loops), one) for one in _in_some_range(op, around)))
+                inside = replace(around, loads=(*around.loads, op), guards=known)
+                _flatten(op.body, inside, counter, found)
             case Loop():
                 begins = [i for i, inner in enumerate(op.body) if isinstance(inner, IncTaskID)]
                 if begins and (begins != [0] or task is not None):
@@ -117,6 +120,19 @@ def _flatten(block: Block, around: _Around, counter: list[int], found: list[Site
 
 
 # --- values from memory -------------------------------------------------------------------------
+
+
+def _in_some_range(load: Loop, around: _Around) -> Iterator[BExpr]:
+    """What follows a load is reached where its range has some value, whoever reads that; said
+    where sizes alone tell it, and may tell otherwise."""
+    inside = {loop.iterator for loop in (*around.loops, *around.loads)}
+    if (control_variables(load.lo) | control_variables(load.hi)) & inside:
+        return
+    extent = from_cexpr(Sub(load.hi, load.lo), {}, {})
+    growing = all(count > 0 and isinstance(atom, Sym) for atom, count in extent.terms)
+    least = 0 if extent.terms else 1  # Sizes are at least 1.
+    if not growing or extent.constant < least:
+        yield Compare("<", load.lo, load.hi)
 
 
 def _reads(site: Site) -> frozenset[Sym]:

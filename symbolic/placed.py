@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exogpu.amir.export import unique_names
-from exogpu.amir.nodes import Alloc, Arrive, Check, Fence, Loop, Program, Record, Variable
+from exogpu.amir.nodes import Alloc, Arrive, Await, Check, Fence, Loop, Program, Record, Variable
+from exogpu.amir.private import PrivateSlotError, check_private_slots
+from exogpu.amir.walk import operations
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, And, BExpr
 from exogpu.ir.types import Level
@@ -22,8 +24,9 @@ class Placed:
 
     def __init__(self, program: Program) -> None:
         try:
+            check_private_slots(program)
             self.by_position = positions(program)
-        except ResidentError as reason:
+        except (PrivateSlotError, ResidentError) as reason:
             raise UndecidedError(reason.reason, reason.span) from None
         self.program = program = self.by_position.program
         """By positions, where memory resides from task to task."""
@@ -50,6 +53,7 @@ class Placed:
         )
         """Those that are used."""
         self._least: dict[Sym, int] = {}
+        self._numbered: dict[Sym, bool] = {}
 
     def _find_uses(self) -> dict[Sym, tuple[Site, ...]]:
         found: dict[Sym, list[Site]] = {name: [] for name in self.variables}
@@ -64,6 +68,20 @@ class Placed:
         if size not in self._least:
             self._least[size] = least_of(self.program, size)
         return self._least[size]
+
+    def is_numbered(self, name: Sym) -> bool:
+        """Whether the Arrives on a barrier are numbered: not those on flags that are arrived on or
+        awaited where a value from memory is known, which may tell which flag it is, or whether.
+        An Await of a flag waits for all, whatever their number (decision 37)."""
+        if name not in self._numbered:
+            inside = (op for load in self.loads for op in operations(load.body))
+            self._numbered[name] = not (
+                self.variables[name].counts_all
+                and any(
+                    isinstance(op, Arrive | Await) and name in variables_of(op) for op in inside
+                )
+            )
+        return self._numbered[name]
 
     def joins(self, site: Site) -> bool:
         """Whether a Fence or an Arrive passes execution order on (decision 12): where threads wait

@@ -197,6 +197,8 @@ class _Positions:
         match op:
             case IncTaskID() | Require():
                 return True
+            case Loop(slot=Access()):
+                return all(isinstance(inner, Loop | Require) for inner in operations(op.body))
             case Check(access=access) | Record(access=access, trailing=None):
                 return access.name in self.given
             case Initialise(access=access) | CheckInitialised(access=access):

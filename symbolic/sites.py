@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from exogpu.amir.nodes import (
@@ -68,6 +68,22 @@ def order_of(first: Site, second: Site) -> tuple[int, bool]:
             break
         common += 1
     return common, first.path[common] < second.path[common]
+
+
+def where_begun(
+    site: Site, loops: Sequence[Loop], counted: Iterable[Site], least: int
+) -> int | None:
+    """In how many of these loops, which are around all that is counted, a slot is bound before all
+    of it; None where it is bound elsewhere, or in fewer than the least."""
+    common = 0
+    for one, other in zip(site.loops, loops, strict=False):
+        if one is not other:
+            break
+        common += 1
+    if not least <= common < len(loops) or not isinstance(site.op, Loop):
+        return None
+    first = all(site.path[common] < other.path[common] for other in counted)
+    return common if first else None
 
 
 def loads_around(site: Site) -> tuple[Loop, ...]:

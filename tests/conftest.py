@@ -21,7 +21,7 @@ from exogpu.analysis.facts import Facts
 from exogpu.ir.nodes import Proc
 from exogpu.ir.types import Policy
 from exogpu.ir.wellformed import flaws
-from exogpu.pipeline import stages
+from exogpu.pipeline import explanation, stages
 from exogpu.solvers import isl_budget, smt
 from exogpu.solvers.helpers import VARIABLE
 from exogpu.symbolic.certificate.program_schema import check_program
@@ -34,7 +34,7 @@ pytest.register_assert_rewrite("tests.machine.decisions", "tests.machine.pitfall
 # The tests share the processors already; `test_together.py` says otherwise.
 os.environ[VARIABLE] = "1"
 
-isl_budget.LOUD = smt.LOUD = True
+isl_budget.LOUD = smt.LOUD = explanation.LOUD = True
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

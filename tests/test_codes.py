@@ -9,7 +9,7 @@ from pathlib import Path
 from exogpu.result.codes import CODES
 
 ROOT = Path(__file__).parent.parent
-CODE = re.compile(r"[PTSCDBHGX]\d{3}")
+CODE = re.compile(r"[PTSCDBHGXK]\d{3}")
 
 
 def codes_in_use() -> dict[str, str]:
@@ -48,6 +48,6 @@ def test_no_code_is_registered_twice():
 
 
 def test_codes_name_their_stage():
-    stages = {"P": 1, "T": 2, "S": 3, "C": 4, "D": 5, "B": 6, "H": 7, "G": 8, "X": 9}
+    stages = {"P": 1, "T": 2, "S": 3, "C": 4, "D": 5, "B": 6, "H": 7, "G": 8, "X": 9, "K": 1}
     for code in CODES:
         assert CODE.fullmatch(code) and int(code[1]) == stages[code[0]], code

@@ -18,9 +18,10 @@ from exogpu.api import Procedure
 from exogpu.cli.compiler import Wish, compile_all
 from exogpu.cli.loader import Unit, load
 from exogpu.cli.reporting import report_all
+from exogpu.ir.nodes import Proc
 from exogpu.ir.types import Policy
 from exogpu.machine import fast, literal
-from exogpu.pipeline import stages
+from exogpu.pipeline import repairs, stages
 from exogpu.result.errors import NOWHERE
 from exogpu.solvers import workers
 from tests.texts import made
@@ -88,7 +89,24 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return PROGRAMS[-1]
 
     monkeypatch.setattr(stages, "lower", lower)
+    count_edits(monkeypatch, found)
     return found
+
+
+def count_edits(monkeypatch: pytest.MonkeyPatch, found: Counter[str]) -> None:
+    """Counts what is asked of the edited procedures, which are the repairs that are tried,
+    together."""
+    plain = repairs.InProcedure._lowered
+
+    def lowered(self: repairs.InProcedure, proc: Proc) -> Program | None:
+        before = Counter(found)
+        made = plain(self, proc)
+        found.clear()
+        found.update(before)
+        found[EDITED] += 1
+        return made
+
+    monkeypatch.setattr(repairs.InProcedure, "_lowered", lowered)
 
 
 def count_calls(
@@ -172,21 +190,22 @@ def test_a_check_at_sizes(counts: Counter[str]) -> None:
     assert sum(name.startswith("fast") for name in counts) == 1
 
 
-def test_a_refutation_runs_up_to_its_hazard_and_once_for_all_pairs(counts: Counter[str]) -> None:
+def test_a_refutation_replays_the_part_at_fault(counts: Counter[str]) -> None:
+    """The machine runs the part of the program that a hazard needs, never the whole."""
     assert race().check().word == "refuted"
+    assert counts[EDITED] > 0
+    assert not any(name.startswith(("fast", "literal")) for name in counts)
     once(counts, {*LOWERED, "exogpu.pipeline.together.analysed"})
-    assert counts["fast Keep.FIRST at {'n': 1}"] == 1
-    assert counts["fast Keep.PAIRS at {'n': 1}"] == 1
-    # The other is at larger sizes, at which repairs are tried too.
-    assert sum(name.startswith("fast") for name in counts) == 3
 
 
 def test_a_report_of_a_refutation_runs_nothing_more(counts: Counter[str], tmp_path: Path) -> None:
-    unit = Unit("race", NOWHERE, race(), ())
-    (written,) = report_all((unit,), tmp_path, None, Policy.PTX)
+    assert race().check().word == "refuted"
+    checked = Counter(counts)
+    counts.clear()
+    (written,) = report_all((Unit("race", NOWHERE, race(), ()),), tmp_path, None, Policy.PTX)
     assert written.outcome.verdict.word == "refuted"
+    assert counts[EDITED] == checked[EDITED]
     once(counts, LOWERED)
-    assert sum(name.startswith("fast") for name in counts) == 3
 
 
 def test_the_other_policy_has_a_program_of_its_own_and_the_same_facts(

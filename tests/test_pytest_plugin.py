@@ -89,7 +89,7 @@ def test_a_suite_of_kernels(tmp_path: Path) -> None:
         "hazard H701 RAW on tile[63] at M=1, task 1",
         " |                 tile[t] = x[m, t]\n",
         "|                 ^^^^^^^^^^^^^^^^^\n",
-        "repair: between them, Fence(cuda_in_order, cuda_in_order)",
+        "repair: add `Fence(cuda_in_order, cuda_in_order)` before line",
         "None is no kernel: give what @proc makes",
         "X901",
     ):

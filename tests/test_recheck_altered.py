@@ -214,10 +214,8 @@ PROGRAM: dict[str, tuple[Callable[[Content], object], str]] = {
         "it is no number",
     ),
     "an extent that changes": (
-        lambda p: next(v for v in p["variables"] if v["name"] == "tile").update(
-            shape=["k", "(32)"]
-        ),
-        "the extents of tile change with an iterator",
+        lambda p: next(v for v in p["variables"] if v["name"] == "x").update(shape=["k", "(32)"]),
+        "the extents of x change with an iterator",
     ),
     "an extent of nobody": (
         lambda p: p["variables"][0].update(shape=["N", "K"]),

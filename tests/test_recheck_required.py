@@ -192,7 +192,8 @@ WRONG: dict[str, tuple[Alter, str]] = {
     "a larger window": (
         lambda p: [
             op["access"]["coords"].__setitem__(1, ["(4)", "(12)"])
-            for op in ops(p, "RecordRead")
+            for kind in ("RecordRead", "CheckMutates")
+            for op in ops(p, kind)
             if op["access"]["variable"] == "x"
         ],
         "bounds-x-",
@@ -220,8 +221,9 @@ WRONG: dict[str, tuple[Alter, str]] = {
     "an element of two threads": (
         lambda p: [
             op["access"]["coords"].__setitem__(1, "floor((r_cuda_thread_2) / 2)")
-            for op in ops(p, "RecordRead")
-            if op["access"]["variable"] == "r"
+            for kind in ("RecordRead", "CheckMutates")
+            for op in ops(p, kind)
+            if op["access"]["variable"] == "r" and "r_cuda_thread_2" in op["access"]["coords"]
         ],
         "ownership-r-",
     ),

@@ -12,15 +12,19 @@ from pathlib import Path
 
 import pytest
 
+from exogpu.amir.export import to_json
+from exogpu.amir.private import PrivateSlotError, with_comparisons
 from exogpu.result.errors import ExoGpuError
 from exogpu.solvers import smt
+from exogpu.symbolic.certificate.program_reader import program_of
+from exogpu.symbolic.certificate.program_schema import check_program
 from exogpu.symbolic.certificate.recheck import recheck
 from exogpu.symbolic.certificate.strict_json import MalformedError
 from exogpu.symbolic.certificate.write import write_certificate
 from exogpu.symbolic.encode.witness import WitnessError
 from exogpu.symbolic.sites import UndecidedError
 from tests.cases.certificates.counted import counted
-from tests.forging import Content, change, find, forge, names, ops, problems
+from tests.forging import Content, change, find, flaws, forge, names, ops, problems
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +44,26 @@ def folder(written: Path, tmp_path: Path) -> Path:
 
 def slots(program: Content) -> tuple[Content, Content]:
     """The loops that bind the slots of the filled and of the emptied."""
-    filled, emptied = (op for op in ops(program, "Loop") if op.get("mode") == "slot")
+    bound = [op for op in ops(program, "Loop") if op.get("mode") == "slot"]
+    filled, emptied = (op for op in bound if not requiring(op))
     return filled, emptied
+
+
+def requiring(op: Content) -> bool:
+    """Whether an operation is what a task requires of slots."""
+    inner = [*find([op], "Require")]
+    return bool(inner) and not [*find([op], "RecordRead"), *find([op], "RecordMutate")]
+
+
+def compared_anew(program: Content) -> None:
+    """The program requires of its slots what it has to."""
+
+    def without(block: list[Content]) -> list[Content]:
+        kept = [op for op in block if not (op.get("mode") == "slot" and requiring(op))]
+        return [{**op, "body": without(op["body"])} if "body" in op else op for op in kept]
+
+    bare = {**program, "body": without(program["body"])}
+    program["body"] = to_json(with_comparisons(program_of(check_program(bare))))["body"]
 
 
 def set_first(**values: object) -> Callable[[Content], object]:
@@ -53,7 +75,8 @@ def of_barrier(name: str) -> dict[str, object]:
 
 
 def test_it_is_confirmed(folder: Path) -> None:
-    assert len(names(folder, "INNER")) == 6 and len(names(folder, "TOTAL")) == 2
+    assert len(names(folder, "INNER")) == 8 and len(names(folder, "TOTAL")) == 2
+    assert len(names(folder, "SLOT")) == 1
     assert recheck(folder, [smt.ask_z3]).word == "confirmed"
 
 
@@ -147,8 +170,79 @@ WRONG: dict[str, Callable[[Content], object]] = {
 
 @pytest.mark.parametrize("what", WRONG)
 def test_another_slot_is_not_confirmed(folder: Path, what: str) -> None:
-    change(folder, "program.json", WRONG[what])
+    def alter(program: Content) -> None:
+        WRONG[what](program)
+        compared_anew(program)
+
+    try:
+        change(folder, "program.json", alter)
+    except PrivateSlotError:
+        return
     _is_refused(folder)
+
+
+# --- a number -----------------------------------------------------------------------------------
+
+
+def _conditions(program: Content) -> list[str]:
+    (asked,) = (op for op in ops(program, "Require") if op["kind"] == "SLOT")
+    return asked["conditions"]  # type: ignore[no-any-return]
+
+
+def _accesses(program: Content, name: str) -> list[Content]:
+    """The accesses of a variable, but for its free."""
+    kinds = [f"{one}{of}" for one in ("Record", "Check", "Clear") for of in ("Reads", "Mutates")]
+    kinds += ["RecordRead", "RecordMutate"]
+    found = [op for kind in kinds for op in ops(program, kind) if not op.get("free")]
+    return [op["access"] for op in found if op["access"]["variable"] == name]
+
+
+def _index(program: Content, name: str, old: str, new: str) -> None:
+    changed = [one for one in _accesses(program, name) if old in one["coords"]]
+    assert changed
+    for one in changed:
+        one["coords"] = [new if coord == old else coord for coord in one["coords"]]
+
+
+def _read_by(program: Content) -> str:
+    """The slot by which the ring is read."""
+    return slots(program)[1]["iterator"]  # type: ignore[no-any-return]
+
+
+def _requires_nothing(program: Content) -> None:
+    for block, at in find(program["body"], "IncTaskID"):
+        assert requiring(block[at + 1])
+        del block[at + 1]
+
+
+def _guarded(program: Content) -> None:
+    reader = slots(program)[1]
+    plain = {k: v for k, v in reader["body"][0].items() if k in ("file", "line", "column", "text")}
+    guard = {"op": "Guard", "condition": f"({reader['iterator']} = (1))", "body": reader["body"]}
+    reader["body"] = [{**guard, **plain, "threads": reader["threads"]}]
+
+
+NUMBERS: dict[str, Callable[[Content], object]] = {
+    "an index of results": lambda p: _index(p, "y", "k", _read_by(p)),
+    "a condition": _guarded,
+    "a sum": lambda p: _index(p, "tile", _read_by(p), f"({_read_by(p)} + (1))"),
+    "another element of the ring": lambda p: _index(p, "tile", _read_by(p), "(1)"),
+    "nothing is required": lambda p: _requires_nothing(p),
+    "something else is required": lambda p: _conditions(p).__setitem__(0, "((0) = (0))"),
+    "less is required": lambda p: _conditions(p).__setitem__(
+        0, f"({_conditions(p)[0]} or ((0) = (0)))"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NUMBERS)
+def test_a_slot_that_is_a_number_is_refused(folder: Path, what: str) -> None:
+    """Whoever forges it, with obligations that fit: no program of ours has it."""
+    change(folder, "program.json", NUMBERS[what])
+    _is_refused(folder)
+    found = recheck(folder, [smt.ask_z3])
+    assert found.word == "rejected"
+    assert "slot" in flaws(found), flaws(found)
 
 
 def _is_refused(folder: Path) -> None:

@@ -141,5 +141,13 @@ def test_decorated_twice_a_kernel_is_the_same(tmp_path: Path) -> None:
 def test_the_names_that_are_written_out_are_those_of_the_language() -> None:
     assert {name: vars(names)[name] for name in names.__all__} == dict(LANGUAGE)
     own = {"Diagnostic", "ExoGpuError", "Hazard", "HazardKind", "Policy", "Procedure", "Span"}
-    assert {*exogpu.__all__} == {*LANGUAGE, *own, "Verdict", "instr", "macro", "proc"}
+    assert {*exogpu.__all__} == {
+        *LANGUAGE,
+        *own,
+        "Verdict",
+        "instr",
+        "macro",
+        "proc",
+        "watch_triton",
+    }
     assert all(hasattr(exogpu, name) for name in exogpu.__all__)

@@ -60,7 +60,8 @@ def test_policies_are_accepted_by_name() -> None:
     assert fine.check(policy="paper") is fine.check(policy=Policy.PAPER)
     assert fine.check_at(policy="paper", M=1).policy is Policy.PAPER
     assert fine.amir("paper").policy is Policy.PAPER
-    assert fine.emit(policy="paper")[1]["checked"]["policy"] == "paper"  # type: ignore[index,call-overload]
+    with pytest.raises(ExoGpuError, match=r"X908.*leave the policy out"):
+        fine.emit(policy="paper")
     assert Policy.of(Policy.PAPER) is Policy.PAPER
 
 

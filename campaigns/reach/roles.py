@@ -1,4 +1,5 @@
-"""A tile that two roles use: a ring whose phases they share, or by turns of named barriers."""
+"""A tile that two roles use: a ring whose phases they share, or by turns of named barriers; and
+tiles that several roles hand over on one mbarrier."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ READERS: Final = 2
 
 def roles(m: Making) -> list[Node]:
     """A warp fills what two others read, each at its own pace."""
-    return m.rng.choice((_shared, _shared, _named))(m)
+    return m.rng.choice((_shared, _shared, _named, _handed, _handed))(m)
 
 
 def _role(number: int, body: list[Node]) -> Node:
@@ -92,6 +93,36 @@ def _named(m: Making) -> list[Node]:
         schemes.END,
     ]
     return schemes.device(32 * (1 + READERS), body)
+
+
+def _handed(m: Making) -> list[Node]:
+    """Two or three tiles a step, each from one warp to another, all on one mbarrier: arrivals and
+    Awaits of different warps stand in any order, and each Await is of its own arrival."""
+    m.note("several roles on one mbarrier")
+    buf, full, k = (m.name(s) for s in ("buf", "full", "k"))
+    count, tiles = m.size("K"), m.rng.choice((2, 2, 3))
+    copies = m.chance(0.5)
+    given: list[list[Node]] = []
+    taken: list[list[Node]] = []
+    for number in range(tiles):
+        step = Step(Tile(buf, *SMALL, str(number)), k, count)
+        fill = m.rng.choice(sources.BY_BARRIER if copies else (sources.by_threads,))(m, step)
+        body = [_trailing(n, full) for n in fill.body] if fill.trailing else fill.body
+        arrive = f"Arrive({fill.arrives}) >> {full}"
+        given.append([_role(0 if copies else m.rng.choice((0, 1)), [*body, arrive])])
+        use = plain.copied(m, step)
+        wait = f"Await({full}, cuda_in_order, ~0)"
+        taken.append([_role(m.rng.choice((2, 3)), [wait, *use.step])])
+    steps: list[Node] = []
+    while taken:
+        late = len(given) < len(taken) and (not given or m.chance(0.5))
+        steps += taken.pop(0) if late else given.pop(0)
+    body = [
+        f"{buf}: f32[{tiles}, {SMALL[0]}, {SMALL[1]}] @ CudaSmemLinear",
+        f"{full}: barrier @ CudaMbarrier",
+        (f"for {k} in seq(0, {count}):", [*steps, schemes.END]),
+    ]
+    return schemes.device(128, body)
 
 
 def _uses(m: Making, step: Step) -> Sequence[Use]:

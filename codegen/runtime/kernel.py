@@ -6,7 +6,7 @@ import ctypes
 import json
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -326,6 +326,11 @@ def _on_device(
             copy_out(arrays[name].pointer, copies[name], arrays[name].bytes, pointer(stream))
         if copies:
             call("cuStreamSynchronize", pointer(stream))
+    except BaseException:
+        if copies:  # what was enqueued may still read or write numpy's memory
+            with suppress(LaunchError):
+                call("cuStreamSynchronize", pointer(stream))
+        raise
     finally:
         for address in copies.values():
             free(address)

@@ -61,6 +61,13 @@ def to_json(program: Program) -> dict[str, Json]:
         found["contracts"] = [
             {"kind": one.kind, "array": names[one.array]} for one in program.contracts
         ]
+    if program.imported is not None:
+        source = program.imported
+        found["imported"] = {
+            "compiler": source.compiler,
+            "digest": source.digest,
+            "assumptions": list(source.assumptions),
+        }
     return found
 
 
@@ -68,9 +75,8 @@ def assumptions(program: Program) -> tuple[str, ...]:
     """What a proof of the program rests on besides its preconditions: contracts on the contents of
     arrays, and variables whose contents do not matter before they are written."""
     names = unique_names(program)
-    contracts = [f"{one.kind}({names[one.array]})" for one in program.contracts]
     ops = (op for op in operations(program.body) if isinstance(op, Initialise) and op.uninit)
-    return (*contracts, *dict.fromkeys(f"uninit({names[op.access.name]})" for op in ops))
+    return (*program.assumptions, *dict.fromkeys(f"uninit({names[op.access.name]})" for op in ops))
 
 
 def unique_names(program: Program) -> Names:
@@ -121,6 +127,8 @@ def _variable(variable: Variable, names: Names) -> dict[str, Json]:
         found["mechanism"] = variable.mechanism.value
         found["guard"] = None if variable.guard is None else names[variable.guard]
         found["depth"] = variable.depth
+    if variable.host:
+        found["host"] = True
     return found
 
 

@@ -17,6 +17,7 @@ from exogpu.amir.lower_args import (
     initialised_by_call,
     initialises,
     initialises_by_call,
+    is_on_host,
     is_shared,
     one_element,
     origin_of,
@@ -29,11 +30,13 @@ from exogpu.amir.lower_args import (
     t_qin,
     t_trailing,
 )
+from exogpu.amir.private import PrivateSlotError, with_comparisons
 from exogpu.analysis.barriers import home_of
 from exogpu.analysis.dependent import preceding, waits
 from exogpu.analysis.derive import unit_threads
 from exogpu.analysis.facts import Facts
 from exogpu.analysis.operands import Demand, demands
+from exogpu.analysis.private_slots import COUNT_STEPS
 from exogpu.analysis.roles import NO_ROLES, at, elements, spread
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.hw.timelines import ONLY_BEFORE, SYNC_TIMELINES
@@ -83,7 +86,8 @@ _NO: Final[QualSet] = frozenset()
 def lower(facts: Facts, policy: Policy) -> amir.Program:
     """The AMIR program of a procedure under a policy; only control parameters are kept.
 
-    Raises ExoGpuError (D507) for an Arrive whose targets do not meet in one home barrier.
+    Raises ExoGpuError (D507) for an Arrive whose targets do not meet in one home barrier, and
+    (D528) for a slot that is private to a cluster and has another meaning (decision 42).
     """
     proc = facts.proc
     inner = [s for s in walk(proc.body) if isinstance(s, Alloc | BarrierAlloc)]
@@ -102,7 +106,7 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
     launched = (
         amir.Variable(end, (), BarrierMechanism.LAUNCH, task_local=False) for end in ends.values()
     )
-    return amir.Program(
+    program = amir.Program(
         name=proc.name,
         params=tuple(p for p in proc.params if isinstance(p, ControlParam)),
         preconditions=proc.preconditions,
@@ -110,7 +114,12 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
         body=_block(low, proc.body, None),
         policy=policy,
         contracts=proc.contracts,
+        imported=proc.imported,
     )
+    try:
+        return with_comparisons(program)
+    except PrivateSlotError as reason:
+        raise ExoGpuError([Diagnostic("D528", reason.reason, reason.span, COUNT_STEPS)]) from None
 
 
 def _variables(facts: Facts, declared: list[Declared]) -> Iterator[amir.Variable]:
@@ -131,7 +140,11 @@ def _variables(facts: Facts, declared: list[Declared]) -> Iterator[amir.Variable
             yield amir.Variable(d.name, shape, d.mechanism, d.guard, depth, is_shared(d), local)
         else:
             owner = _owner(facts, d)
-            yield amir.Variable(d.name, shape, shared=is_shared(d), task_local=local, owner=owner)
+            own = isinstance(d, Alloc) and is_on_host(d)
+            shared = is_shared(d)
+            yield amir.Variable(
+                d.name, shape, shared=shared, task_local=local, owner=owner, host=own
+            )
 
 
 def _owner(facts: Facts, declared: DataParam | Alloc) -> int | None:
@@ -339,6 +352,7 @@ def t_free(low: Lowering, stmt: Free, cluster: ThreadMap | None) -> Ops:
     `free z`: `CheckBarrier(z[:*])` first.
 
     Decision 8: the checks take all threads of the cluster.  The state is dropped after them.
+    Decision `host-lifetime`: the same checks on the CPU for memory of the host.
     Decision 37: a flag needs no balance, since its launch has ended.
     """
     variable = low.variables[stmt.name]
@@ -346,7 +360,7 @@ def t_free(low: Lowering, stmt: Free, cluster: ThreadMap | None) -> Ops:
     origin = replace(origin_of(low, stmt, f"free {stmt.name}"), threads=cluster, ends=ends)
     if isinstance(variable, BarrierAlloc) and variable.mechanism is not BarrierMechanism.FLAG:
         yield amir.CheckBarrier(stmt.name, origin)
-    if is_shared(variable):
+    if is_shared(variable) or is_on_host(variable):
         whole = Access(stmt.name, tuple(Interval(Int(0), n) for n in variable.shape))
         only = frozenset({t_qin(low, whole, on_cpu=False)})
         level = Level.TEMPORALLY_ORDERED

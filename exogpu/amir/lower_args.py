@@ -116,6 +116,11 @@ def is_shared(variable: Declared) -> bool:
     return variable.memory.space is Space.SHARED
 
 
+def is_on_host(variable: Declared) -> bool:
+    """Whether it is memory of the host, which the CPU gives back (decision `host-lifetime`)."""
+    return not isinstance(variable, BarrierAlloc) and variable.memory.space is Space.HOST
+
+
 def t_qarr(low: Lowering, timeline: SyncTL) -> QualTL:
     """`T_qarr`: `Sm80_cp_async_qual` if it is in `T_qfull`, else `cuda_in_order_ram_qual`
     (decision 2)."""

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from exogpu.analysis.extremes import Each
 from exogpu.analysis.threadmap import Digit, ThreadMap
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, BExpr, CExpr, Contract, ControlParam
+from exogpu.ir.nodes import Access, BExpr, CExpr, Contract, ControlParam, ImportSource
 from exogpu.ir.types import BarrierMechanism, Level, Policy, QualSet, QualTL
 from exogpu.result.errors import Span
 from exogpu.result.hazards import HazardKind
@@ -268,6 +268,8 @@ class Variable:
     """Allocated inside a task: dropped at its end.  False for global and host variables."""
     owner: int | None = None
     """Of registers: an element belongs to one unit of so many adjacent threads."""
+    host: bool = False
+    """Allocated in memory of the host: the CPU waits for the stream before it ends."""
 
     @property
     def resident(self) -> bool:
@@ -295,6 +297,14 @@ class Program:
     policy: Policy
     contracts: tuple[Contract, ...] = ()
     """What the contents of its arrays are taken to satisfy."""
+    imported: ImportSource | None = None
+    """Of a kernel that was compiled by others."""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What a proof of it rests on, besides the preconditions: `monotone(offsets)`."""
+        contracts = tuple(f"{one.kind}({one.array.name})" for one in self.contracts)
+        return (*contracts, *(() if self.imported is None else self.imported.assumptions))
 
     def to_json(self) -> dict[str, object]:
         """The program as a JSON object (schema: docs/amir.md)."""

@@ -9,6 +9,7 @@ from exogpu.analysis import (
     distribution,
     flags,
     loaded,
+    private_slots,
     slots,
     whole_maps,
 )
@@ -28,6 +29,7 @@ def facts_of(proc: Proc) -> tuple[Facts | None, tuple[Diagnostic, ...]]:
     found = (
         *distribution.check(facts),
         *slots.check(proc),
+        *private_slots.check(proc),
         *loaded.check(proc),
         *flags.check(proc),
         *atomics.check(proc),

@@ -1,4 +1,4 @@
-"""Where each variable's lifetime ends (decision 4.8): inserts the frees that no user writes.
+"""Where each variable's lifetime ends (decision 8, `host-lifetime`): inserts the frees.
 
 A: f32[64] @ CudaSmemLinear          A: f32[64] @ CudaSmemLinear
 fill(A[0:64])                        fill(A[0:64])
@@ -63,6 +63,8 @@ def _end(block: Block, at: int, alloc: Alloc | BarrierAlloc) -> int:
     """The position in the block before which the variable is freed."""
     after_use = 1 + max((i for i, s in enumerate(block) if _uses(s, alloc.name)), default=at)
     match alloc:
+        case Alloc() if alloc.memory.space is Space.HOST:
+            return len(block)
         case Alloc() if alloc.memory.space is Space.SHARED:
             later = (i for i in range(after_use, len(block)) if _is_shared(block[i]))
             return next(later, len(block))

@@ -15,7 +15,8 @@ DEPTHS: Final = range(1, 33)
 
 
 def ring_depths(proc: Proc) -> Mapping[Sym, int | None]:
-    """By mbarrier: 1 + the sum of the skips over its guard group; of a named barrier 1.
+    """By mbarrier: the depth that its declaration has, of an imported kernel; else 1 + the sum of
+    the skips over its guard group; of a named barrier 1.
 
     The guard group of z is z with all `barrier(z)`, transitively.  A variable's skip is the
     largest m of its `Await(..., ~m)`.  None where no guard is used: then the depth is the
@@ -40,6 +41,7 @@ def ring_depths(proc: Proc) -> Mapping[Sym, int | None]:
             for name, group in groups.items()
         },
         **dict.fromkeys(named, 1),
+        **{stmt.name: stmt.depth for stmt in barriers if stmt.depth is not None},
     }
 
 

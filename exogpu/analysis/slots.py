@@ -25,6 +25,7 @@ from exogpu.ir.nodes import (
     For,
     If,
     Int,
+    Loaded,
     Point,
     Proc,
     Slot,
@@ -78,15 +79,25 @@ def _all_elements(arrive: Arrive, path: Path, shape: tuple[object, ...]) -> set[
         if loop.lo != Int(0) or loop.hi != extent:
             return None
         over[loop.iterator] = loop
+    # Which element it is, and values from memory that may be other ones for another element.
+    telling = {*over}
     for stmt in path:
         read = frozenset[Sym]()
         if isinstance(stmt, For):
             read = control_variables(stmt.lo) | control_variables(stmt.hi)
         elif isinstance(stmt, If):
             read = control_variables(stmt.condition)
-        if read & over.keys():
+        if isinstance(stmt, For) and isinstance(stmt.mode, Loaded):
+            if (read | _read(stmt.mode.source)) & telling:
+                telling.add(stmt.iterator)
+        elif read & telling:
             return None
     return set(over.values())
+
+
+def _read(access: Access) -> frozenset[Sym]:
+    ends = (c.at if isinstance(c, Point) else c.lo for c in access.coords)
+    return frozenset[Sym]().union(*map(control_variables, ends))
 
 
 def _indices(home: Access) -> Iterator[Sym | None]:

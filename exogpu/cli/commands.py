@@ -25,6 +25,9 @@ from exogpu.cli.options import (
     AsJson,
     At,
     AtUndecided,
+    Count,
+    KernelArch,
+    KernelArguments,
     Memory,
     PolicyOption,
     Scripts,
@@ -35,11 +38,7 @@ from exogpu.cli.options import (
 )
 from exogpu.cli.outcome import STATUS, exit_status, worst
 from exogpu.cli.procedures import parsed, procedures_of
-from exogpu.cli.render import (
-    console,
-    draw_codes,
-    draw_findings,
-)
+from exogpu.cli.render import console, draw_codes, draw_findings
 from exogpu.cli.stopping import stop, writing, wrong
 from exogpu.ir.types import Policy
 from exogpu.result.codes import CODES
@@ -102,14 +101,23 @@ def check(
     junit: Annotated[
         Path | None, typer.Option(metavar="F", help="Write JUnit XML to this file.")
     ] = None,
+    arguments: KernelArguments = None,
+    num_warps: Count = None,
+    num_stages: Count = None,
+    arch: KernelArch = "sm_90",
 ) -> None:
-    """Check procedures, at the given sizes or else for all."""
+    """Check procedures, at the given sizes or else for all; or kernels of Triton."""
     from exogpu.cli.answering import answered
+    from exogpu.cli.imports import Launch, checked_imports, is_import
     from exogpu.cli.several import checked
 
     rules, limits = Policy.of(policy), Limits(timeout, memory)
+    launch = Launch(arguments, num_warps, num_stages, arch)
 
     def once() -> int:
+        if all(is_import(target, launch) for target in targets):
+            found = checked_imports(targets, launch, rules, limits, not no_cache)
+            return answered(found, as_json, sarif, junit)
         return answered(
             checked(targets, at, rules, limits, redundant, not no_cache), as_json, sarif, junit
         )

@@ -60,6 +60,10 @@ def load(target: str, skip: Collection[str] = (), *, derive: bool = False) -> tu
     made, too.
     """
     path, _, wanted = target.partition("::")
+    if path.endswith(".ttgir"):
+        from exogpu.cli.imports import Launch, units_of
+
+        return tuple(units_of(path, Launch()))
     try:
         units = _loaded(lambda: (f for f in files(path) if str(f) not in skip), path, derive)
         if skip and not any(unit.name == (wanted or unit.name) for unit in units):

@@ -80,3 +80,10 @@ Against = Annotated[
         "Markdown on standard output.",
     ),
 ]
+
+KernelArguments = Annotated[
+    str | None,
+    typer.Option("--args", metavar="ARGS", help="Of a Triton kernel: fp16[2048, 64], BLOCK=8."),
+]
+Count = Annotated[int | None, typer.Option(min=1, help="Of a Triton kernel.")]
+KernelArch = Annotated[str, typer.Option(help="Of a Triton kernel.")]

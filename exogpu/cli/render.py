@@ -155,10 +155,12 @@ def draw_verdict(verdict: Verdict, file: str = "") -> Text:
     """
     # A target that could not be loaded has no procedure to name.
     text = _headline(verdict, file) if verdict.proc else Text()
-    for hazard in verdict.hazards:
-        text.append("\n").append(draw_hazard(hazard))
+    for hazard, *alike in by_repair(verdict.hazards):
+        text.append("\n").append(draw_hazard(hazard)).append(_draw_alike(alike))
     if verdict.note:
         text.append("\nnote: ", "cyan").append(_hanging(verdict.note)).append("\n")
+    for remark in verdict.remarks:
+        text.append("  note: ", "cyan").append(_hanging(remark)).append("\n")
     if verdict.condition is not None:
         word = "iff" if verdict.necessary else "if"
         text.append(f"\nsafe {word} {verdict.condition}\n", "bold")
@@ -255,7 +257,7 @@ def _cost(verdict: Verdict) -> str:
 def draw_hazard(hazard: Hazard) -> Text:
     """A refutation: the two statements that are not ordered, where, and what is missing."""
     first_role, second_role = roles_of(hazard)
-    element = hazard.variable + (f"[{', '.join(map(str, hazard.index))}]" if hazard.index else "")
+    element = _element(hazard)
     where = [sizes_text(hazard.sizes)] if hazard.sizes else []
     where += [f"task {hazard.task}"] if hazard.task is not None else []
     text = Text.assemble(
@@ -274,6 +276,36 @@ def draw_hazard(hazard: Hazard) -> Text:
     if hazard.replayed:
         text.append("  replayed on the abstract machine at these sizes\n", "dim")
     return text
+
+
+def by_repair(hazards: Iterable[Hazard]) -> list[list[Hazard]]:
+    """The hazards, those together for which the same repair was tried: one finding."""
+    found: dict[object, list[Hazard]] = {}
+    for number, hazard in enumerate(hazards):
+        key = hazard.help if hazard.help and hazard.replayed else number
+        found.setdefault(key, []).append(hazard)
+    return list(found.values())
+
+
+def _draw_alike(alike: Sequence[Hazard]) -> Text:
+    """Hazards of which the repair has been told, a line each."""
+    if not alike:
+        return Text()
+    many = f"{len(alike)} more hazard{'s' if len(alike) > 1 else ''}"
+    text = Text.assemble(("  the same repair is for ", "green"), f"{many}:\n")
+    for hazard in alike:
+        at = f" at {sizes_text(hazard.sizes)}" if hazard.sizes else ""
+        sites = [site for site in (hazard.first, hazard.second) if site is not None]
+        lines = list(dict.fromkeys(str(site.place.line) for site in sites))
+        where = f"line{'s' if len(lines) > 1 else ''} {' and '.join(lines)}"
+        text.append(f"    {hazard.kind.value} on {_element(hazard)}{at}: {where}\n")
+    return text
+
+
+def _element(hazard: Hazard) -> str:
+    """`z[1, 2]`"""
+    index = f"[{', '.join(map(str, hazard.index))}]" if hazard.index else ""
+    return hazard.variable + index
 
 
 def _draw_site(site: Occurrence, role: str) -> Text:

@@ -37,6 +37,7 @@ def _outcome(outcome: Outcome) -> Json:
         "condition": verdict.condition,
         "condition_necessary": verdict.condition is not None and verdict.necessary,
         "note": verdict.note,
+        "remarks": list(verdict.remarks),
         "vacuous": None,
         "redundant": None
         if verdict.redundant is None

@@ -110,10 +110,37 @@ def _several_threads(violation: Violation, program: Program | None) -> str:
     apart = [op for op in loops if len({of.get(op.iterator.name) for of in values}) > 1]
     if not apart or not apart[0].threads:
         return ""
+    match first, second:
+        case Record(), Check() if violation.kind is not HazardKind.WAW:
+            if first.access != second.access:
+                return _in_place(violation, apart[0])
+        case _:
+            pass
     return (
         f"the iterations of the loop at line {apart[0].origin.span.line} are executed at once: let "
         "one of them access it, give each an element of its own, or add atomically "
         "(cuda_atomic_add)"
+    )
+
+
+def _in_place(violation: Violation, loop: Loop) -> str:
+    """A statement that writes what other iterations of it read."""
+    name, line = loop.iterator.name, loop.origin.span.line
+    earlier, later = (
+        dict(of or ()).get(name) for of in (violation.record_iteration, violation.iteration)
+    )
+    apart = (
+        "read it into registers in a loop of threads before, then "
+        "Fence(cuda_in_order, cuda_in_order), then write in another loop"
+    )
+    if violation.kind is HazardKind.RAW:
+        return (
+            f"no fence mends this, for the sequential reading itself is at fault: {name} = {later} "
+            f"of the loop at line {line} reads what {name} = {earlier} wrote; if what was there "
+            f"before the loop is meant, {apart}"
+        )
+    return (
+        f"{name} = {later} of the loop at line {line} writes what {name} = {earlier} reads: {apart}"
     )
 
 

@@ -18,7 +18,7 @@ from exogpu.amir.nodes import (
     Variable,
 )
 from exogpu.amir.walk import operations, path_to
-from exogpu.explain.edits import Between, Moved, NewArrive, NewAwait, Repair, Skip
+from exogpu.explain.edits import Between, Cost, Drained, Moved, NewArrive, NewAwait, Repair, Skip
 from exogpu.explain.journey import counts_at
 from exogpu.explain.loops_apart import loops_apart
 from exogpu.ir.names import Sym
@@ -95,18 +95,24 @@ def _unbalanced(program: Program | None, sizes: Mapping[str, int], violation: Vi
     ops = [op for op in _arrives(program, barrier) if _may_reach(op, violation.index)]
     waits = [op for op in _awaits(program, barrier) if _reaches(op.barrier, violation.index)]
     lines = " and ".join(f"the {_at_lines(each)}" for each in (ops, waits) if each)
-    return Words(f"{message}: {lines}" if lines else message)
+    forgotten = not ops and waits and program is not None
+    repairs = tuple(_given_back(program, violation, waits[0])) if forgotten and program else ()
+    return Words(f"{message}: {lines}" if lines else message, repairs)
 
 
 def _waits_for_all(
     program: Program | None, violation: Violation, barrier: Sym | None
 ) -> Iterator[Repair]:
-    """The last Await of a commit group with no arrivals left out; else one more."""
+    """One more Await of a commit group after the loop of its Arrives; or the last one with no
+    arrivals left out; or one more after an Arrive."""
     name, arrives = violation.variable, []
+    for op in () if program is None else operations(program.body):
+        if isinstance(op, Arrive) and barrier in _names(op):
+            yield Repair(f"wait for all of them before {name} ends", Drained(op))
     for op in () if program is None else operations(program.body):
         if isinstance(op, Await) and op.barrier.name is barrier and op.n > 0:
             text = f"let the Await at line {_line(op)} wait for all of them: 0 instead of {op.n}"
-            yield Repair(text, Skip(op, 0))
+            yield Repair(text, Skip(op, 0), Cost.DRAINED)
         if isinstance(op, Arrive) and barrier in _names(op):
             arrives.append(op)
     for arrive in arrives:
@@ -160,7 +166,9 @@ def _deadlock(program: Program | None, sizes: Mapping[str, int], violation: Viol
         text = f"add an Arrive >> {_written(violation)} before the Await at line {_line(check)}"
         named = _mechanism(program, check.barrier.name) is BarrierMechanism.NAMED_BARRIER
         edit = NewArrive(check, check.barrier, "cuda_in_order")
-        repairs = (*_given_back(program, violation, check), Repair(text, edit))
+        wrong_role = Repair(text, edit, Cost.DRAINED)
+        own_role = (*_given_back(program, violation, check), *_signalled(program, check))
+        repairs = (*own_role, wrong_role)
         return Words(
             f"no Arrive signals {z if signalling else violation.variable}, for which this Await "
             "waits",
@@ -184,18 +192,39 @@ def _given_back(program: Program, violation: Violation, check: Await) -> Iterato
         return
     guard = own.guard or own.name
     others = {v.name for v in program.variables if guard in (v.name, v.guard)} - {own.name}
+    if not others:
+        alike = (v for v in program.variables if v.mechanism is own.mechanism)
+        others = {v.name for v in alike} - {own.name}
     for wait in operations(program.body):
-        if isinstance(wait, Await) and wait.barrier.name in others:
-            (_, around), (at, _) = path_to(program.body, wait)[-2:]
-            assert isinstance(around, Loop | Guard)
-            same = [op for op in around.body[at:] if op.origin.threads == wait.origin.threads]
+        if not isinstance(wait, Await) or wait.origin.threads == check.origin.threads:
+            continue
+        if wait.barrier.name in others:
+            path = path_to(program.body, wait)
+            around = path[-2][1] if len(path) > 1 else None
+            block = around.body if isinstance(around, Loop | Guard) else program.body
+            at = path[-1][0]
+            same = [op for op in block[at:] if op.origin.threads == wait.origin.threads]
             last = same[-1]
             what = "loop" if isinstance(last, Loop) else "statement"
             text = (
                 f"add an Arrive(cuda_in_order) >> {_written(violation)} after the {what} at line "
             )
             edit = NewArrive(last, check.barrier, "cuda_in_order", after=True)
-            yield Repair(text + str(_line(last)), edit)
+            yield Repair(text + str(_line(last)), edit, Cost.NOTHING)
+
+
+def _signalled(program: Program, check: Await) -> Iterator[Repair]:
+    """An Arrive after an instruction that signals the barrier, by those who execute it."""
+    found = {
+        op.origin.span: op
+        for op in operations(program.body)
+        if isinstance(op, Record) and check.barrier.name in _names(op)
+    }
+    for op in reversed(found.values()):
+        assert op.trailing is not None
+        edit = NewArrive(op, op.trailing.home, "cuda_temporal", after=True)
+        text = f"add an Arrive >> {op.trailing.home.name.name} after the instruction at line "
+        yield Repair(text + str(_line(op)), edit, Cost.NOTHING)
 
 
 def _may_reach(op: Arrive, index: tuple[int, ...]) -> bool:

@@ -25,9 +25,13 @@ from exogpu.amir.nodes import (
     Variable,
 )
 from exogpu.amir.walk import Path, operations, path_to, rewritten
+from exogpu.analysis.mechanisms import group_kind
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap, threads_of
 from exogpu.explain.edits import (
     Between,
+    Counted,
+    Delayed,
+    Drained,
     Edit,
     First,
     Moved,
@@ -44,7 +48,7 @@ from exogpu.explain.expansions import each_place
 from exogpu.hw.timelines import ONLY_BEFORE, SYNC_TIMELINES
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CExpr, CVar, Int, Point
-from exogpu.ir.types import BarrierMechanism
+from exogpu.ir.types import BarrierMechanism, SyncTL
 from exogpu.ir.walk import control_variables, substitute_access
 from exogpu.machine.violation import Violation
 
@@ -99,6 +103,8 @@ def _applied(program: Program, edit: Edit) -> Program | None:
             to = tuple(Point(Int(at)) for at in edit.index)
             wait = replace(edit.op, barrier=replace(edit.op.barrier, coords=to))
             return _rewritten(program, {edit.op: (wait,)})
+        case Drained() | Delayed() | Counted():
+            return None
         case _:
             assert_never(edit)
 
@@ -113,13 +119,21 @@ def _with_first(program: Program, edit: First) -> Program | None:
     if second is not None and not all(_is_second(program, op, second) for op in copies):
         return None
     if isinstance(edit.op, Arrive) and _is_group(program, edit.op.home.name):
-        return None  # its timeline says which kind of group it is (decision 16)
+        # Its timeline says which kind of group it is (decision 16).
+        kinds = {group_kind(tl) for tl in SYNC_TIMELINES.values() if _has(edit.op, tl, program)}
+        if group_kind(first) not in kinds:
+            return None
 
     def rewritten(op: Fence | Arrive) -> Fence | Arrive:
         made = replace(op, pre=pre, transitive=first.transitive)
         return replace(made, joins=second is None) if isinstance(made, Fence) else made
 
     return _rewritten(program, {op: (rewritten(op),) for op in copies})
+
+
+def _has(op: Arrive, timeline: SyncTL, program: Program) -> bool:
+    """Whether it may be an Arrive on this timeline."""
+    return (op.pre, op.transitive) == (timeline.under(program.policy).full, timeline.transitive)
 
 
 def _is_group(program: Program, name: Sym) -> bool:
@@ -307,6 +321,8 @@ def _placed(
     """With a Fence on the way from one statement to the other, by the threads of both."""
     if violation.record is None or violation.record_iteration is None:
         return None
+    if violation.record is violation.check:
+        return None
     ours = path_to(program.body, violation.check)
     theirs = path_to(program.body, violation.record)
     if not ours or not theirs:
@@ -331,8 +347,9 @@ def _placed(
     while not back and isinstance(ours[common][1], Guard):
         common += 1
     block = program.body if common == 0 else _body(ours[common - 1][1])
-    threads = _threads(violation, ours[:common], block, widest)
-    if threads is None:
+    on_cpu = violation.check.origin.threads is None and violation.record.origin.threads is None
+    threads = None if on_cpu else _threads(violation, ours[:common], block, widest)
+    if threads is None and not on_cpu:
         return None
     fence = replace(fence, origin=replace(fence.origin, threads=threads))
     if apart is not None and back:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TypeAlias
 
-from exogpu.amir.nodes import Arrive, Await, Fence, Op
+from exogpu.amir.nodes import Arrive, Await, Fence, Op, Record
 from exogpu.ir.nodes import Access
 from exogpu.machine.violation import Violation
+from exogpu.result.hazards import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,30 @@ class OnElement:
     index: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """An Await for all arrivals of a commit group, after the loop in which they are made."""
+
+    arrive: Arrive
+
+
+@dataclass(frozen=True, slots=True)
+class Delayed:
+    """An Arrive made a step later, when the Await of that step has waited for what the step before
+    left in flight; and once more after the loop."""
+
+    arrive: Arrive
+    wait: Await
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A ring of memory that resides, indexed by the slots of its barriers and not anew by each
+    task's steps; with the other rings that are."""
+
+    record: Record
+
+
 Edit: TypeAlias = (
     First
     | Second
@@ -124,7 +150,21 @@ Edit: TypeAlias = (
     | NewGroup
     | Moved
     | OnElement
+    | Drained
+    | Delayed
+    | Counted
 )
+
+
+class Cost(IntEnum):
+    """What a repair costs a pipeline: of several that help the first one is proposed."""
+
+    NOTHING = 0
+    """It goes on as it did."""
+    ORDER = 1
+    """Threads wait for each other once more, or for what comes later."""
+    DRAINED = 2
+    """Nothing is left in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +173,20 @@ class Repair:
 
     text: str
     edit: Edit
+    given: Cost | None = None
+    """What it costs, where its edit does not tell."""
+    changes: tuple[Change, ...] = ()
+    """Of the source, where they are known; see `Hazard.changes`."""
+
+    @property
+    def cost(self) -> Cost:
+        """What it costs a pipeline."""
+        if self.given is not None:
+            return self.given
+        match self.edit:
+            case Drained() | Delayed() | Counted() | First() | Second() | OnElement():
+                return Cost.NOTHING
+            case NewAwait(n=0) | NewGroup():
+                return Cost.DRAINED
+            case _:
+                return Cost.ORDER

@@ -19,25 +19,27 @@ def each_place(program: Program, edit: Edit) -> tuple[Edit, ...]:
     where it is not known which of them belong together."""
     match edit:
         case Moved(op, to, after):
-            moved, places = _alike(program, op), _alike(program, to)
+            moved, places = alike(program, op), alike(program, to)
             if len(moved) == len(places) > 1:
                 pairs = zip(moved, places, strict=True)
                 return tuple(Moved(one, place, after) for one, place in pairs)
         case Between(violation) if violation.record is not None:
-            checks, records = _alike(program, violation.check), _alike(program, violation.record)
-            if len(checks) == len(records) > 1:
+            checks, records = alike(program, violation.check), alike(program, violation.record)
+            # Two readings of one statement are no pair of statements that is read twice.
+            apart = violation.check.origin.span != violation.record.origin.span
+            if apart and len(checks) == len(records) > 1:
                 return tuple(
                     replace(edit, violation=replace(violation, check=check, record=record))
                     for check, record in zip(checks, records, strict=True)
                 )
         case NewAwait(op, barrier) if isinstance(op, Arrive) and barrier is op.home:
-            return tuple(replace(edit, op=one, barrier=one.home) for one in _alike(program, op))
+            return tuple(replace(edit, op=one, barrier=one.home) for one in alike(program, op))
         case _:
             pass
     return (edit,)
 
 
-def _alike(program: Program, op: Of) -> list[Of]:
+def alike(program: Program, op: Of) -> list[Of]:
     """An operation of each statement that was written where this one was, in program order: of
     its own statement the operation itself, of others the first of its kind."""
     found: list[Of] = []

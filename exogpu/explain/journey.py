@@ -17,8 +17,10 @@ from exogpu.amir.nodes import (
     Await,
     Check,
     CheckBarrier,
+    CheckInitialised,
     Clear,
     Fence,
+    Initialise,
     Loop,
     Op,
     Program,
@@ -61,7 +63,7 @@ class Why(Enum):
     UNSEEN = "none of its threads has seen the access by then"
     TIMELINE = "they have seen it, on no timeline of its first set"
     NOT_TRANSITIVE = "it is not transitive, and they see it on other timelines than its own"
-    RANK = "the Await waits for an earlier arrival than the one that carries the access"
+    RANK = "the Await waits for another arrival than the one that carries the access"
     ELEMENT = "the access is carried by other elements of the barrier"
     EARLIER = "the arrivals that the Await waits for come before the access"
 
@@ -95,7 +97,7 @@ class Missed:
     arrive: Missed | None = None
     """Of an Await: the Arrive that should have passed it on."""
     bound: int = -1
-    """Of an Await: the last arrival that it waits for."""
+    """Of an Await: its Max, the last arrival that it waits for."""
 
 
 @dataclass(slots=True, eq=False)
@@ -165,6 +167,8 @@ def _needed(program: Program, violation: Violation) -> tuple[Program, Violation]
                 return op.name in barriers
             case Record() | Check() | Clear() | CheckBarrier():
                 return op in sides
+            case Initialise() | CheckInitialised():
+                return False
             case Require():
                 return False
             case _:
@@ -331,7 +335,7 @@ def _unreleased(
     waited = [missed for rank, missed in journey.uncarried.get(element, ()) if rank <= bound]
     best = max(waited, key=lambda missed: bool(missed.seen), default=None)
     if here:
-        return Why.RANK, (element, min(here)), best
+        return Why.RANK, (element, min(here, key=lambda rank: abs(rank - bound))), best
     signalled = [at for at, arrive in journey.carried.items() if arrive is None]
     if signalled and signalled[0][0][0] is element[0]:
         return Why.ELEMENT, signalled[0], None

@@ -12,6 +12,7 @@ from exogpu.analysis.describe import thread_names
 from exogpu.explain.barrier_words import skip_text
 from exogpu.explain.edits import (
     Between,
+    Delayed,
     First,
     Moved,
     NewAwait,
@@ -134,6 +135,8 @@ class _Teller:
         """Two tasks are ordered by flags alone (decision 37)."""
         if not any(variable.counts_all for variable in self.program.variables):
             return BrokenLink((), "tasks of one kernel are never ordered, but by flags")
+        if (taken := self._flag_takes_less()) is not None:
+            return BrokenLink(self._chain(self._furthest()), *self._told(taken))
         missing = (
             f"no flag that the task of {self._access()} raises after it is awaited by all threads "
             f"concerned before {self._action()}"
@@ -147,6 +150,12 @@ class _Teller:
             for edit in (*self._after_loops(op), Moved(op, self.record))
         )
         return BrokenLink(self._chain(self._furthest()), missing, repairs)
+
+    def _flag_takes_less(self) -> Missed | None:
+        """An Await of a flag that is raised after the access and does not take it."""
+        weak = (Why.TIMELINE, Why.NOT_TRANSITIVE)
+        found = (m for m in reversed(self.journey.missed) if self._is_ours(m.op, m.threads))
+        return next((m for m in found if m.arrive is not None and m.why in weak), None)
 
     def _after_loops(self, arrive: Arrive) -> Iterator[Moved]:
         """An Arrive after the loops of threads around the access."""
@@ -325,8 +334,16 @@ class _Teller:
         if first == BY_COPY:
             return tuple(self._sooner_than(culprit.op))
         if first in BY_COMMIT_GROUP:
-            return completion(first, "cuda_in_order", self.record, self.program, f"before {here}")
+            ways = completion(first, "cuda_in_order", self.record, self.program, f"before {here}")
+            return (*self._completing(first), *ways)
         return (Repair(f"let the first timeline of {here} be {first}", First(culprit.op, first)),)
+
+    def _completing(self, first: str) -> Iterator[Repair]:
+        """An Arrive on a commit group that completes less of the access than this one would."""
+        for op in operations(self.program.body):
+            if isinstance(op, Arrive) and self._is_group(op) and self.record.timeline not in op.pre:
+                text = f"let the first timeline of {_name(op)} be {first}"
+                yield Repair(text, First(op, first))
 
     def _sooner_than(self, culprit: Fence | Arrive) -> Iterator[Repair]:
         """An Await for the copy comes before a sync, which then takes what it has written."""
@@ -370,22 +387,29 @@ class _Teller:
             yield Repair(text + skip_text(wait.n), Skip(wait, n))
 
     def _earlier_arrival(self, missed: Missed) -> tuple[str, tuple[Repair, ...]]:
-        """The Await does not wait for the first arrival that carries the access."""
+        """The Await does not wait for the first arrival that carries the access, or waits for a
+        later one alone (`await-own-arrival`)."""
         assert missed.tag is not None and isinstance(missed.op, Await)
         element, rank = missed.tag
         here, carrier = _name(missed.op), self.journey.carried.get(missed.tag)
         early = missed.arrive
-        order = None if carrier is None else carrier.after
+        order = None if carrier is None or rank < missed.bound else carrier.after
         if early is not None and order is not None and carrier and carrier.op is early.op:
+            repairs = [_moved(early.op, order.op)]
+            if isinstance(early.op, Arrive) and isinstance(order.op, Await) and order.op.n > 0:
+                text = f"let {_name(early.op)} be for the step before"
+                repairs.insert(0, Repair(text, Delayed(early.op, order.op)))
             return (
                 f"{_name(early.op)}, for which {here} waits, comes before {_name(order.op)}, "
                 f"which orders {self._access()}",
-                (_moved(early.op, order.op),),
+                tuple(repairs),
             )
         missing = f"{here} does not wait for arrival {rank} of {self._barrier(missed, element[1])}"
+        if rank < missed.bound:
+            missing += f": it waits for arrival {missed.bound} alone"
         n, further = missed.op.n, rank - missed.bound
         asked = n + further if n < 0 else n - further
-        if (n < 0) != (asked < 0) or further < 1:
+        if (n < 0) != (asked < 0) or further == 0:
             return missing, ()
         text = f"let {here} wait for it: {skip_text(asked)} instead of {skip_text(n)}"
         return missing, (Repair(text, Skip(missed.op, asked)),)

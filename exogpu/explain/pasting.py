@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -17,6 +17,9 @@ from exogpu.amir.nodes import Op
 from exogpu.explain.barrier_words import skip_text
 from exogpu.explain.edits import (
     Between,
+    Counted,
+    Delayed,
+    Drained,
     Edit,
     First,
     Moved,
@@ -93,6 +96,8 @@ def _changes(edit: Edit) -> Iterator[Change]:
             yield from _widened(edit)
         case Moved():
             yield from _moved(edit)
+        case Drained() | Delayed() | Counted():
+            return
 
 
 def _arrive(timeline: str, barrier: str) -> str:
@@ -172,6 +177,50 @@ def _after(text: _Text, stmt: ast.stmt, *new: str) -> Replacement:
     return Replacement(Span(text.file, line, end, line, end), made)
 
 
+def inserted(anchor: Span, after: bool, new: Sequence[str]) -> Replacement:
+    """Lines before or after a statement, indented as it is.  Raises ValueError where the file is
+    not what was read."""
+    text = _opened(anchor)
+    first = text.lines[anchor.line - 1]
+    indent = first[: len(first) - len(first.lstrip())]
+    if len(indent) != anchor.column - 1:
+        raise ValueError("something stands before the statement in its line")
+    if not after:
+        at = Span(text.file, anchor.line, 1, anchor.line, 1)
+        return Replacement(at, "".join(f"{indent}{line}\n" for line in new))
+    last = max(anchor.line, anchor.end_line)
+    end = len(text.lines[last - 1].rstrip("\n")) + 1
+    made = "".join(f"\n{indent}{line}" for line in new)
+    return Replacement(Span(text.file, last, end, last, end), made)
+
+
+SHOWN: Final = 48
+"""Characters of a statement that a sentence quotes."""
+
+
+def scope(anchor: Span) -> str:
+    """`, in the loop of line 20`: what holds a statement in the text; empty where that is not what
+    was read."""
+    try:
+        text = _opened(anchor)
+        around = _path(text, anchor)[-2:-1]
+    except (ValueError, SyntaxError, RecursionError):
+        return ""
+    match [_statement(step) for step in around]:
+        case [ast.For() as loop]:
+            return f", in the loop of line {loop.lineno}"
+        case [ast.If() as condition]:
+            return f", in the `if` of line {condition.lineno}"
+        case [ast.With() as block]:
+            header = text.lines[block.lineno - 1].strip().removesuffix(":")
+            header = header if len(header) <= SHOWN else "with"
+            return f", in the `{header}` of line {block.lineno}"
+        case [ast.FunctionDef(name=name)]:
+            return f", in {name}"
+        case _:
+            return ""
+
+
 def _without(text: _Text, stmt: ast.stmt) -> Replacement:
     return Replacement(Span(text.file, stmt.lineno, 1, (stmt.end_lineno or 0) + 1, 1), "")
 
@@ -190,6 +239,18 @@ def _argument(span: Span, number: int, new: str) -> Iterator[Change]:
             and number < len(node.args)
         ):
             yield (Replacement(span_of(node.args[number], text.file, text.lines), new),)
+
+
+def reindexed(span: Span, dims: Mapping[str, int], new: str) -> Iterator[Replacement]:
+    """Another index of some variables in a statement, each in one dimension.  Raises ValueError
+    where the file is not what was read."""
+    text = _opened(span)
+    for node in ast.walk(_statement(_path(text, span)[-1])):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            at = dims.get(node.value.id, len(indices))
+            if at < len(indices):
+                yield Replacement(span_of(indices[at], text.file, text.lines), new)
 
 
 def _new(op: Op, after: bool, *new: str) -> Iterator[Change]:

@@ -60,6 +60,9 @@ BY_COPY: Final = "tma_to_smem_async"
 SKIPS: Final = range(-1, -9, -1)
 """Last operands that are tried for an Await of an mbarrier that a kernel lacks."""
 
+IN_FLIGHT: Final = (3, 2, 1, 0)
+"""Groups that an Await may leave in flight where a loop commits them, the most first."""
+
 PROXY_PAIR: Final = ("cuda_in_order", "cuda_generic_and_async")
 
 PROXY_FENCE: Final = f"Fence({', '.join(PROXY_PAIR)})"
@@ -97,12 +100,18 @@ def completion(
         return tuple(r for wait in waits for r in _new_arrives(first, wait, record, program))
     cg = "cg" if group is None else group.name.name + ("[...]" if group.coords else "")
     arrive = () if group is None else _arrives_after(record, group, program)
-    wait = f"Await({cg}, {second}, 0)"
     if group is not None and arrive:
         at = arrive[-1]
-        text = f"{words}, {wait} after the Arrive at line {at.origin.span.line}"
-        return (Repair(text, NewAwait(at, group, second, 0, after=True)),)
-    text = f"{words}, Arrive({first}) >> {cg} and {wait}"
+        steps = any(isinstance(op, Loop) and not op.threads for _, op in path_to(program.body, at))
+        return tuple(
+            Repair(
+                f"{words}, Await({cg}, {second}, {n}) after the Arrive at line "
+                f"{at.origin.span.line}",
+                NewAwait(at, group, second, n, after=True),
+            )
+            for n in (IN_FLIGHT if steps else (0,))
+        )
+    text = f"{words}, Arrive({first}) >> {cg} and Await({cg}, {second}, 0)"
     return (Repair(text, NewGroup(record, first, second, group)),)
 
 
@@ -188,11 +197,28 @@ def general_repairs(violation: Violation, program: Program) -> tuple[Repair, ...
         isinstance(o, Loop) and o.threads for _, o in path_to(program.body, check)
     ):
         return ()  # all threads of the cluster free it, and a Fence there has those of the loop
+    if check.origin.threads is None:
+        return _on_cpu(check, record, first, second, edit)
     if check.free:
         text = f"before {violation.variable} ends, {fence} by all threads of its scope"
         return (Repair(text, NewFence(check, first, second, after=False)), Repair(text, edit))
     text = f"between them, {fence} where the threads of both take part"
     return (Repair(text, edit), Repair(text, replace(edit, widest=True)))
+
+
+def _on_cpu(
+    check: Check, record: Record, first: str, second: str, edit: Between
+) -> tuple[Repair, ...]:
+    """A Fence of the CPU, after the first access; before the end of a variable, or between both."""
+    fence = f"Fence({first}, {second})"
+    after = NewFence(record, first, second, after=True)
+    soon = Repair(f"{fence} after line {record.origin.span.line}", after)
+    if not check.free:
+        return (soon, Repair(f"between them, {fence}", edit))
+    declared = check.origin.span.line
+    name = check.access.name.name
+    text = f"{fence} at the end of the block that declares {name} (line {declared})"
+    return (Repair(text, NewFence(check, first, second, after=False)), soon)
 
 
 def are_tasks(violation: Violation) -> bool:

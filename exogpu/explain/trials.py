@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain, count, islice
+from math import inf
 from time import process_time
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-from exogpu.amir.nodes import Program
+from exogpu.amir.nodes import (
+    Alloc,
+    Check,
+    CheckBarrier,
+    CheckInitialised,
+    Clear,
+    Initialise,
+    Op,
+    Program,
+    Record,
+    Release,
+    Require,
+)
+from exogpu.amir.walk import only
 from exogpu.explain.editing import applied
-from exogpu.explain.edits import Edit, Repair, Skip
+from exogpu.explain.edits import Between, Counted, Delayed, Drained, Edit, Repair, Skip
+from exogpu.explain.expansions import alike
 from exogpu.ir.walk import holds
 from exogpu.machine import fast
 from exogpu.machine.literal_state import OutsideError
@@ -36,8 +53,8 @@ UNIT: Final = 16
 PATIENCE: Final = 5.0
 """Seconds of one run of the machine; a repair that takes longer is not proposed."""
 
-ALL_PATIENCE: Final = 20.0
-"""Seconds of all runs for hazards at the same sizes."""
+ALL_PATIENCE: Final = 6.0
+"""Seconds of all trials of one program."""
 
 
 Key: TypeAlias = tuple[int, ...]
@@ -54,6 +71,68 @@ def pair_of(violation: Violation) -> Pair:
     return violation.kind, violation.variable, record, violation.check.origin.span
 
 
+class Judge(Protocol):
+    """Judges repairs without running the program."""
+
+    def mends(self, violation: Violation, key: Hashable, changed: Program) -> bool | None:
+        """Whether a change, told from others by its key, mends a violation, and brings no other;
+        None where it cannot tell."""
+
+
+class Writer(Protocol):
+    """Makes repairs in the procedure that a program was lowered from."""
+
+    def written(self, repair: Repair) -> Iterable[tuple[Repair, Program]]:
+        """The ways to make a repair that are well-formed, and the program of each."""
+
+
+class Budget:
+    """Seconds of the processor that several trials, or runs, share."""
+
+    def __init__(self, seconds: float = ALL_PATIENCE) -> None:
+        self.left = seconds
+        self.used_up = False
+        """Whether something was left out for want of time."""
+
+    def allows(self, most: float = inf) -> bool:
+        """Whether there is time left, of so much at most; if not, something is left out."""
+        if min(self.left, most) > 0:
+            return True
+        cut_short()
+        self.used_up = True
+        return False
+
+    @contextmanager
+    def spent(self) -> Iterator[None]:
+        """The time within it counts."""
+        start = process_time()
+        try:
+            yield
+        finally:
+            self.left -= process_time() - start
+
+    def run(
+        self, program: Program, sizes: Mapping[str, int], most: float = inf
+    ) -> tuple[Violation, ...] | None:
+        """The first violation of each pair of operations; None where that takes too long."""
+        if not self.allows(most):
+            return None
+        limit = process_time() + min(most, self.left)
+
+        def watch(_: fast.Progress) -> None:
+            if process_time() > limit:
+                raise _TooLongError
+
+        keep = fast.Keep.PAIRS
+        with self.spent():
+            try:
+                return fast.run(program, sizes, keep=keep, progress=watch, locate=False).violations
+            except _TooLongError:
+                cut_short()
+                self.used_up = True
+                return None
+
+
 class Trials:
     """Repairs of the violations of one program at some sizes."""
 
@@ -62,28 +141,81 @@ class Trials:
         program: Program,
         sizes: Mapping[str, int],
         found: Iterable[Violation] | None = None,
+        *,
+        judge: Judge | None = None,
+        writer: Writer | None = None,
+        budget: Budget | None = None,
     ) -> None:
-        """`found` has each pair of statements at fault, where the machine has told already."""
+        """`found` has each pair of statements at fault, where the machine has told already.  What
+        the `judge` cannot tell the machine does.  With a `writer` a repair is tried as it is
+        written."""
         self._program = program
         self._sizes = dict(sizes)
-        self._left = ALL_PATIENCE
+        self._judge = judge
+        self._writer = writer
+        self._budget = Budget() if budget is None else budget
         self._before: dict[Key, frozenset[Pair] | None] = {}
         if found is not None:
             self._before[tuple(sizes.values())] = frozenset(map(pair_of, found))
-        self._after: dict[tuple[Edit, Key], frozenset[Pair] | None] = {}
+        self._after: dict[tuple[Hashable, Key], frozenset[Pair] | None] = {}
+        self._changed: dict[Edit, Program | None] = {}
 
     def helpful(self, violation: Violation, repairs: Iterable[Repair]) -> Iterator[Repair]:
         """The repairs without which the hazard is there, and with which it is gone."""
-        return (repair for repair in repairs if self._helps(pair_of(violation), repair.edit))
+        return (
+            found for repair in repairs if (found := self._helpful(violation, repair)) is not None
+        )
 
-    def _helps(self, pair: Pair, edit: Edit) -> bool:
-        """Whether the hazard is gone, and no other one has come, at all of the sizes.
+    def _helpful(self, violation: Violation, repair: Repair) -> Repair | None:
+        """The repair as it is written, if it helps."""
+        if not self._budget.allows():
+            return None
+        if self._writer is None or not self._is_only_written(repair.edit):
+            changed = self._applied(repair.edit)
+            if changed is None or not self._helps(violation, repair.edit, repair.edit, changed):
+                return None
+        if self._writer is None:
+            return repair
+        with self._budget.spent():
+            ways = iter(self._writer.written(repair))
+        for number in count():
+            with self._budget.spent():
+                made, program = next(ways, (None, self._program))
+            if made is None or not self._budget.allows():
+                return None
+            if self._helps(violation, repair.edit, (repair.edit, number), program):
+                return made
+        return None
+
+    def _is_only_written(self, edit: Edit) -> bool:
+        """Whether an edit says too little of the program: of a statement that is read several
+        times, the procedure tells which readings belong together."""
+        match edit:
+            case Drained() | Delayed() | Counted():
+                return True
+            case Between(violation=violation):
+                ops = (violation.check, violation.record)
+                return any(op is not None and len(alike(self._program, op)) > 1 for op in ops)
+            case _:
+                return False
+
+    def _helps(self, violation: Violation, edit: Edit, key: Hashable, changed: Program) -> bool:
+        """Whether the hazard is gone, and no other one has come."""
+        if self._judge is not None:
+            with self._budget.spent():
+                answer = self._judge.mends(violation, key, changed)
+            if answer is not None:
+                return answer and self._run(_barriers_alone(changed), self._sizes) is not None
+        return self._helps_at_sizes(pair_of(violation), edit, key, changed)
+
+    def _helps_at_sizes(self, pair: Pair, edit: Edit, key: Hashable, changed: Program) -> bool:
+        """Whether it is so at some sizes.
 
         An Await that skips more puts off the step that fails: it has to help twice as far, too."""
         sizes = list(self._tried(pair))
         if isinstance(edit, Skip) and sizes == [self._sizes]:
             sizes += _doubled(self._program, self._sizes)
-        return all(self._better(pair, edit, each) for each in sizes)
+        return all(self._better(pair, key, changed, each) for each in sizes)
 
     def _tried(self, pair: Pair) -> Iterator[dict[str, int]]:
         """The sizes at which a repair is tried: neither too small nor too large, if possible."""
@@ -105,44 +237,48 @@ class Trials:
             self._before[key] = self._run(self._program, sizes)
         return self._before[key]
 
-    def _better(self, pair: Pair, edit: Edit, sizes: Mapping[str, int]) -> bool:
-        key = tuple(sizes.values())
-        if (edit, key) not in self._after:
-            changed = applied(self._program, edit)
-            self._after[edit, key] = None if changed is None else self._run(changed, sizes)
-        after = self._after[edit, key]
+    def _better(
+        self, pair: Pair, key: Hashable, changed: Program, sizes: Mapping[str, int]
+    ) -> bool:
+        at = key, tuple(sizes.values())
+        if at not in self._after:
+            self._after[at] = self._run(changed, sizes)
+        after = self._after[at]
         before = self._pairs_before(sizes) if after is not None else None
         return before is not None and after is not None and after <= before - {pair}
 
+    def _applied(self, edit: Edit) -> Program | None:
+        if edit not in self._changed:
+            self._changed[edit] = applied(self._program, edit)
+        return self._changed[edit]
+
     def _run(self, program: Program, sizes: Mapping[str, int]) -> frozenset[Pair] | None:
-        start = process_time()
-        found = _pairs(program, sizes, min(PATIENCE, self._left))
-        self._left -= process_time() - start
-        return found
+        """The pairs of statements at fault; None where that takes too long, or an edit has moved a
+        statement to where its barrier has no element."""
+        try:
+            found = self._budget.run(program, sizes, PATIENCE)
+        except OutsideError:
+            return None
+        return None if found is None else frozenset(map(pair_of, found))
 
 
-def _pairs(program: Program, sizes: Mapping[str, int], limit: float) -> frozenset[Pair] | None:
-    """The pairs of statements at fault; None where that takes too long, or an edit has moved a
-    statement to where its barrier has no element."""
-    if limit <= 0:
-        cut_short()
-        return None
-    start = process_time()
+def _barriers_alone(program: Program) -> Program:
+    """The program without accesses to data: what is left shows whether each barrier that is named
+    has the element."""
+    barriers = {v.name for v in program.variables if v.mechanism is not None}
 
-    def watch(_: fast.Progress) -> None:
-        if process_time() - start > limit:
-            raise _TooLongError
+    def kept(op: Op) -> bool:
+        match op:
+            case Alloc() | Release():
+                return op.name in barriers
+            case Record() | Check() | Clear() | Initialise() | CheckInitialised():
+                return False
+            case CheckBarrier() | Require():
+                return False
+            case _:
+                return True
 
-    try:
-        found = fast.run(
-            program, sizes, keep=fast.Keep.PAIRS, progress=watch, locate=False
-        ).violations
-    except _TooLongError:
-        cut_short()
-        return None
-    except OutsideError:
-        return None
-    return frozenset(map(pair_of, found))
+    return replace(program, body=only(program.body, kept))
 
 
 def _larger(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:

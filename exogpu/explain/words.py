@@ -15,12 +15,13 @@ from exogpu.analysis.operands_report import ALIGN, OVERLAP
 from exogpu.analysis.threadmap import threads_of
 from exogpu.explain.advice import advice, otherwise
 from exogpu.explain.barrier_words import Words, barrier_words, element_of
-from exogpu.explain.edits import Repair
+from exogpu.explain.edits import Cost, Counted, Repair
 from exogpu.explain.launches import overlapping
 from exogpu.explain.link import BrokenLink, broken_link, verb_of
 from exogpu.explain.pasting import changes
 from exogpu.explain.repair import general_repairs, resident_names
-from exogpu.explain.trials import Trials
+from exogpu.explain.slot_words import slot_words
+from exogpu.explain.trials import Judge, Trials, Writer
 from exogpu.hw.accesses import CALLED
 from exogpu.ir.types import Level, QualTL
 from exogpu.ir.walk import control_variables
@@ -43,6 +44,7 @@ CODES: Final[Mapping[HazardKind, str]] = {
     HazardKind.ALIGN: ALIGN,
     HazardKind.DIVERGENCE: "H730",
     HazardKind.OWNERSHIP: "D518",
+    HazardKind.SLOT: "H709",
 }
 """The code of each kind of hazard that the machine finds."""
 
@@ -66,14 +68,19 @@ class Told:
 
 
 def hazards_of(
-    violations: Iterable[Violation], sizes: Mapping[str, int], program: Program | None = None
+    violations: Iterable[Violation],
+    sizes: Mapping[str, int],
+    program: Program | None = None,
+    judge: Judge | None = None,
+    writer: Writer | None = None,
 ) -> tuple[Hazard, ...]:
     """The hazards, in the order of the violations, which are all that the machine finds at the
     sizes; with the program, their broken links too, and repairs that were tried on it."""
     if program is None:
         return tuple(hazard_of(violation, sizes) for violation in violations)
     violations = tuple(violations)
-    trials, told = Trials(program, sizes, violations), list[Told]()
+    trials = Trials(program, sizes, violations, judge=judge, writer=writer)
+    told: list[Told] = []
     for violation in violations:
         told.append(tell(violation, sizes, program, trials, told))
     return with_shared_repairs(told, lambda _: trials)
@@ -92,7 +99,8 @@ def with_shared_repairs(
         repair = next(iter(helpful), None)
         if repair is None:
             return one.hazard
-        return replace(one.hazard, help=repair.text, changes=changes(repair))
+        made = repair.changes or changes(repair)
+        return replace(one.hazard, help=repair.text, changes=made)
 
     return once(map(mended, told))
 
@@ -136,7 +144,7 @@ def tell(
     if program is not None:
         program = given(program, sizes, dict(violation.contents))
     if violation.kind in UNMET:
-        return Told(_unmet(violation, sizes), violation, None)
+        return Told(_unmet(violation, sizes, program), violation, None)
     leaked = violation.kind is HazardKind.LEAK
     broken = None if program is None or leaked else broken_link(program, sizes, violation)
     words = barrier_words(program, sizes, violation)
@@ -150,8 +158,8 @@ def tell(
     if overlapping(program, violation) is not None:
         help = "" if broken is None else broken.advice
     if trials is not None and (of_tasks or not help):
-        candidates = (*_known(before), *(of_tasks if help else words.repairs))
-        repair = next(trials.helpful(violation, candidates), None)
+        of_this = of_tasks if help else words.repairs
+        repair = next(trials.helpful(violation, _cheapest(_known(before), of_this)), None)
         help = help if repair is None else repair.text
     help = help or otherwise(violation, unknown)
     first = None
@@ -173,9 +181,37 @@ def tell(
         replayed=True,
         contents=violation.contents,
         link="" if broken is None else str(broken),
-        changes=() if repair is None else changes(repair),
+        changes=() if repair is None else repair.changes or changes(repair),
     )
     return Told(hazard, violation, repair)
+
+
+def bare(violation: Violation, sizes: Mapping[str, int]) -> Told:
+    """The two statements of a violation alone: for where more cannot be told."""
+    check, record = violation.check.origin, violation.record
+    first = None if record is None else Occurrence(record.origin.span, record.origin.text)
+    hazard = Hazard(
+        code=CODES[violation.kind],
+        kind=violation.kind,
+        variable=violation.variable,
+        index=violation.index,
+        sizes=dict(sizes),
+        task=violation.task,
+        first=first,
+        second=Occurrence(check.span, check.text),
+        message=f"the abstract machine finds {violation.kind.value} on {element_of(violation)}",
+        help="",
+        replayed=True,
+    )
+    return Told(hazard, violation, None)
+
+
+def _cheapest(known: Sequence[Repair], others: Sequence[Repair]) -> list[Repair]:
+    """Repairs in the order in which they are tried: what mends another hazard first, unless it
+    drains a pipeline; then by what they cost one."""
+    one_for_all = [one for one in known if one.cost < Cost.DRAINED]
+    rest = [one for one in (*known, *others) if one not in one_for_all]
+    return [*one_for_all, *sorted(rest, key=lambda one: one.cost)]
 
 
 SHOWN: Final = 32
@@ -208,13 +244,20 @@ UNMET: Final[Mapping[HazardKind, str]] = {
     HazardKind.ALIGN: "its operand {name} does not lie in memory as it asks",
     HazardKind.DIVERGENCE: "some threads that it synchronises do not execute it",
     HazardKind.OWNERSHIP: "an element of a tile of {name} is held by another thread",
+    HazardKind.SLOT: "the slots that index {name} do not differ as in the cluster's task before",
 }
 """What is said of what a statement requires: as a rule the analyses of bounds and operands find it
 first, and say it better."""
 
 
-def _unmet(violation: Violation, sizes: Mapping[str, int]) -> Hazard:
+def _unmet(violation: Violation, sizes: Mapping[str, int], program: Program | None) -> Hazard:
     """What a statement requires, and is not so."""
+    message, help, first = UNMET[violation.kind].format(name=violation.variable), "", None
+    if violation.kind is HazardKind.SLOT and program is not None:
+        told = slot_words(program, violation)
+        if told is not None:
+            message, help, place = told
+            first = Occurrence(place.span, place.text)
     return Hazard(
         code=CODES[violation.kind],
         kind=violation.kind,
@@ -222,10 +265,10 @@ def _unmet(violation: Violation, sizes: Mapping[str, int]) -> Hazard:
         index=(),
         sizes=dict(sizes),
         task=violation.task,
-        first=None,
+        first=first,
         second=_site(violation.check, violation.iteration, sizes, ""),
-        message=UNMET[violation.kind].format(name=violation.variable) + _where(violation),
-        help="",
+        message=message + _where(violation),
+        help=help,
         replayed=True,
         contents=violation.contents,
     )
@@ -351,6 +394,8 @@ def _repairs(
     assert isinstance(check, Check) and isinstance(record, Record)
     fenced = check.free and record.timeline in (QualTL.CUDA1, QualTL.CUDA2)
     link = () if broken is None or fenced else broken.repairs
+    if program is not None and violation.variable in resident_names(program):
+        link = (Repair("count the slots of the ring from task to task", Counted(record)), *link)
     return link + (() if program is None else general_repairs(violation, program))
 
 

@@ -17,7 +17,16 @@ from exogpu.frontend.scope import Constant, Context
 from exogpu.frontend.source import Source, source_of
 from exogpu.hw.units import standalone_thread
 from exogpu.ir.nodes import Assign, Block, Contract, DataParam, Instr, Reduce, Truth
-from exogpu.ir.types import AccessMode, BarrierMechanism, CollUnit, Memcpy, Memset, Operand
+from exogpu.ir.types import (
+    AccessMode,
+    BarrierMechanism,
+    CollUnit,
+    Memcpy,
+    Memset,
+    Operand,
+    QualTL,
+    Space,
+)
 from exogpu.ir.walk import reads, walk
 from exogpu.result.errors import Diagnostic, ExoGpuError
 
@@ -112,6 +121,24 @@ class InstructionTemplate:
             message = f"the template of {self.name} sets bytes to {self.template.byte}"
             raise self._wrong(message, "give a byte, 0 to 255")
 
+    def _check_constants(self, data: list[DataParam], body: Block) -> None:
+        """What is passed by value needs no synchronisation: kernels only read it, and at CPU scope
+        the CPU alone accesses it (decision `host-lifetime`)."""
+        for param in data:
+            if param.memory.space is not Space.GRID_CONSTANT or param.operand is None:
+                continue
+            name = param.name.name
+            if self.cuda and access_mode(param, body) is not AccessMode.READ:
+                message = f"{self.name} writes {name}, which a kernel takes by value"
+                raise self._wrong(message, f"let {name} be @ CudaGmemLinear")
+            if not self.cuda and param.operand.initial is not QualTL.CPU:
+                message = (
+                    f"{self.name} accesses {name} on the stream, later than it is called, and a "
+                    "launch takes what is passed by value when it is called"
+                )
+                remedy = "copy to memory @ DRAM, Fence(cuda_stream_sync, cpu_in_order), assign"
+                raise self._wrong(message, remedy)
+
     def _annotated(self, param: DataParam, operand: Operand) -> DataParam:
         param = replace(param, operand=operand)
         if not self.cuda or not isinstance(self.template, str):
@@ -157,6 +184,7 @@ class InstructionTemplate:
             self._annotated(p, operands[p.name.name]) if isinstance(p, DataParam) else p
             for p in params
         )
+        self._check_constants([p for p in params if isinstance(p, DataParam)], inside)
         if orders := tuple(check_atomic(self.name, params, inside, self.source.span(function))):
             raise ExoGpuError(orders)
         return Instr(

@@ -15,8 +15,9 @@ from typing import Final, Literal
 from exogpu.frontend.control import control
 from exogpu.frontend.data import access
 from exogpu.frontend.scope import Broken, Context, Control, Data, Meaning, Reject
+from exogpu.ir.affine import from_cexpr
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import BExpr, Block, Contract, For, Loaded, Point
+from exogpu.ir.nodes import BExpr, Block, Contract, For, Loaded, Point, Sub
 from exogpu.ir.types import DataType, Space
 from exogpu.result.errors import Note
 
@@ -71,6 +72,11 @@ def load(node: ast.stmt, rest: Callable[[], Block], ctx: Context) -> For:
         remedy = "load from a parameter of i32 or i64 @ CudaGmemLinear"
         raise ctx.reject("T251", what, call.args[0], remedy, declared)
     lo, hi = control(call.args[1], ctx), control(call.args[2], ctx)
+    extent = from_cexpr(Sub(hi, lo), {}, {})
+    if not extent.terms and extent.constant <= 0:
+        between = f"{ast.unparse(call.args[1])} <= {name} < {ast.unparse(call.args[2])}"
+        what = f"no value is in the range of {name}, {between}: the kernel traps here"
+        raise ctx.reject("T251", what, node, "give the range that its values are in, lo < hi")
     iterator = Sym(name)
     with ctx.scope():
         ctx.declare(name, Control(iterator))

@@ -420,6 +420,9 @@ class BarrierAlloc(_Statement):
     shape: tuple[CExpr, ...]
     mechanism: BarrierMechanism
     guard: Sym | None = None
+    depth: int | None = None
+    """How many hardware mbarriers an element is, of a kernel that was compiled by others; None:
+    the ring depth follows from the Awaits (decision 12)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -542,6 +545,17 @@ class Contract:
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class ImportSource:
+    """Where a procedure was imported from, and what that rests on."""
+
+    compiler: str
+    """`Triton 3.9`"""
+    digest: str
+    """Of the compiler's texts: SHA-256, in hexadecimal."""
+    assumptions: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Proc:
     """A CPU procedure, possibly with kernel launches."""
@@ -554,6 +568,8 @@ class Proc:
     doc: str = ""
     contracts: tuple[Contract, ...] = ()
     """What the contents of its arrays are taken to satisfy, besides the preconditions."""
+    imported: ImportSource | None = None
+    """Of a kernel that was compiled by others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

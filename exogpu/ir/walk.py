@@ -25,6 +25,7 @@ from exogpu.ir.nodes import (
     CExpr,
     Compare,
     Const,
+    Coord,
     CVar,
     DataParam,
     DeviceFunction,
@@ -184,6 +185,31 @@ def substitute_access(access: Access, values: Mapping[Sym, CExpr]) -> Access:
         for c in access.coords
     )
     return replace(access, coords=coords)
+
+
+def is_whole(coord: Coord, name: Sym, single: frozenset[Sym] = frozenset()) -> bool:
+    """Whether a coordinate is a variable alone, `s` or `s : s + 1`; `single` are always 0."""
+    if isinstance(coord, Point):
+        return _is_sum(coord.at, name, 0, single)
+    return _is_sum(coord.lo, name, 0, single) and _is_sum(coord.hi, name, 1, single)
+
+
+def _is_sum(expr: CExpr, name: Sym, constant: int, single: frozenset[Sym]) -> bool:
+    """Whether an expression is `name + constant`."""
+    left, seen, rest = [expr], 0, 0
+    while left:
+        match left.pop():
+            case Add(one, other):
+                left += (one, other)
+            case CVar(one) if one == name:
+                seen += 1
+            case CVar(one) if one in single:
+                pass
+            case Int(value):
+                rest += value
+            case _:
+                return False
+    return seen == 1 and rest == constant
 
 
 def accesses(stmt: Stmt) -> Iterator[Access]:

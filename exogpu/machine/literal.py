@@ -24,6 +24,9 @@ each a test of that name in `tests/machine/decisions.py`:
 27. `what_resides_is_handed_over`, `no_value_leaks_from_task_to_task`.
 28. `a_slot_counts_arrivals`.
 32. `a_value_is_what_the_array_has`.
+41. `an_await_is_of_its_own_arrival` under policy ptx.
+42. `a_slot_is_private_to_its_cluster`: of a barrier that resides it indexes what resides, and has
+    no other meaning (`amir.private`).
 44. `what_is_read_has_been_written`.
 """
 
@@ -53,6 +56,7 @@ from exogpu.amir.nodes import (
     Require,
     Trailing,
 )
+from exogpu.amir.private import check_private_slots
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access
 from exogpu.ir.walk import evaluate, holds
@@ -146,7 +150,8 @@ def execute(
     watch: Callable[[], None] | None = None,
 ) -> Machine:
     """As `run`: the configuration in which the run ends; with the first contents that are tried, if
-    none are given."""
+    none are given.  Raises PrivateSlotError where a slot has no meaning."""
+    check_private_slots(program)
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
     machine = new_machine(program, sigma, observer)
     machine.watch = watch
@@ -339,7 +344,7 @@ def tag_trailing(machine: Machine, at: Moment, trailing: Trailing, recorded: Rec
             record.tags.setdefault(target, set()).add((rank, Grant.FULL, frozenset()))
     barrier.trailing.append((home, rank, at))
     machine.observer.arrived(at, Arrival((trailing.home.name, home), rank, targets))
-    report(machine, at, phase_at_arrival(barrier, at, targets, rank))
+    report(machine, at, phase_at_arrival(machine.policy, barrier, at, targets, rank))
     for other in machine.barriers.values():
         if other.phase is not None:
             pass_arrive(other.phase, at.threads, targets, rank)
@@ -447,7 +452,7 @@ def step_arrive(machine: Machine, op: Arrive, at: Moment) -> None:
     rank = barrier.arrives.get(home, 0)
     targets = elements_of(machine, op.targets)
     machine.observer.arrived(at, Arrival((op.home.name, home), rank, targets))
-    failures = phase_at_arrival(barrier, at, targets, rank)
+    failures = phase_at_arrival(machine.policy, barrier, at, targets, rank)
     report(machine, at, failures + deadlock_at_arrive(barrier, targets, home, rank))
     for record in _records(machine):
         given = _fired(machine, op, at, record)
@@ -467,6 +472,8 @@ def step_arrive(machine: Machine, op: Arrive, at: Moment) -> None:
 def step_await(machine: Machine, op: Await, at: Moment) -> None:
     """Await: `lambda = (r -> A(r, g, full, temp) if there is an i in r.p(z, n) with i <= Max,
     else r)`, lifted; then `rho(z, n).b = (a, New)`; Max and New are those of `await_counts`.
+
+    Decision `await-own-arrival`, ptx: on an mbarrier with `i = Max` (`receives`).
     """
     barrier = machine.barriers[op.barrier.name]
     index = the_element(machine, op.barrier)
@@ -475,13 +482,13 @@ def step_await(machine: Machine, op: Await, at: Moment) -> None:
     machine.observer.awaited(at, Waiting(element, bound))
     report(machine, at, failures_at_await(barrier, at, element, bound))
     for record in _records(machine):
-        given = best_tag(record, element, bound)
+        given = best_tag(machine.policy, record, element, op.n, bound)
         machine.observer.passed(at, record, given)
         post = (op.full, op.temporal, given.grant, given.carried)
         augment(machine.policy, record, at.threads, *post)
     for other in machine.barriers.values():
         if other.phase is not None:
-            pass_await(other.phase, at.threads, element, bound)
+            pass_await(machine.policy, other.phase, at.threads, element, op.n, bound)
     if barrier.phase is not None:
         begin_await(barrier.phase, index, bound, at)
     note_await(barrier, at, index, bound)

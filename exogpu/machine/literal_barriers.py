@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exogpu.ir.types import Policy
 from exogpu.machine.literal_phase import PhaseFailure, check_arrival, check_followed, check_waiter
 from exogpu.machine.literal_records import Element, Index
 from exogpu.machine.literal_state import Barrier, Failure, Failures
@@ -79,14 +80,14 @@ def trailing_failures(barrier: Barrier) -> Failures:
 
 
 def phase_at_arrival(
-    barrier: Barrier, at: Moment, targets: tuple[Element, ...], rank: int
+    policy: Policy, barrier: Barrier, at: Moment, targets: tuple[Element, ...], rank: int
 ) -> Failures:
     """Decision 12 (i)."""
     if barrier.phase is None:
         return []
     failures: list[PhaseFailure] = []
     for _, index in targets:
-        failures += check_arrival(barrier.phase, index, rank, at.threads)
+        failures += check_arrival(policy, barrier.phase, index, rank, at.threads)
     return _phase(barrier, at, failures)
 
 

@@ -13,7 +13,17 @@ from dataclasses import dataclass, field
 
 from exogpu.analysis.pairing import DEPTHS
 from exogpu.ir.names import Sym
-from exogpu.machine.literal_records import NOBODY, Element, Index, Threads, covers, join, shares
+from exogpu.ir.types import Policy
+from exogpu.machine.literal_records import (
+    NOBODY,
+    Element,
+    Index,
+    Threads,
+    covers,
+    join,
+    receives,
+    shares,
+)
 from exogpu.machine.observer import Moment
 
 
@@ -71,10 +81,13 @@ def pass_arrive(phase: Phase, threads: Threads, targets: tuple[Element, ...], co
                 awaited.tags.setdefault(target, set()).add(count)
 
 
-def pass_await(phase: Phase, threads: Threads, barrier: Element, bound: int) -> None:
-    """An Await receives what the Arrives up to its bound carry."""
+def pass_await(
+    policy: Policy, phase: Phase, threads: Threads, barrier: Element, n: int, bound: int
+) -> None:
+    """An Await is ordered after the Arrives whose tags it receives (`receives`)."""
     for awaited in phase.awaited:
-        if any(count <= bound for count in awaited.tags.get(barrier, ())):
+        tags = awaited.tags.get(barrier, ())
+        if any(receives(policy, n, rank, bound) for rank in tags):
             awaited.sees = join(awaited.sees, threads)
 
 
@@ -85,9 +98,11 @@ def forget_barrier(phase: Phase, name: Sym) -> None:
             del awaited.tags[element]
 
 
-def check_arrival(phase: Phase, index: Index, rank: int, threads: Threads) -> list[PhaseFailure]:
+def check_arrival(
+    policy: Policy, phase: Phase, index: Index, rank: int, threads: Threads
+) -> list[PhaseFailure]:
     """(i) every thread of arrival r + d on an element, and of every instruction trailing on it,
-    is ordered after some Await for arrival r or later on it."""
+    is ordered after an Await for arrival r on it; under `paper`, for r or a later one."""
     failures = []
     here = [awaited for awaited in phase.awaited if awaited.index == index]
     for depth in phase.depths:
@@ -95,7 +110,7 @@ def check_arrival(phase: Phase, index: Index, rank: int, threads: Threads) -> li
             continue
         ordered = NOBODY
         for awaited in here:
-            if awaited.bound >= rank - depth:
+            if receives(policy, -1, rank - depth, awaited.bound):
                 ordered = join(ordered, awaited.sees)
         if not covers(ordered, threads):
             failures.append(PhaseFailure(depth, index, here[-1] if here else None))

@@ -242,10 +242,28 @@ def augment(
         record.full[timeline] = join(record.full.get(timeline, NOBODY), threads)
 
 
-def best_tag(record: VisibilityRecord, barrier: Element, bound: int) -> Given:
-    """What an Await of `bound` may give: `exists i <= Max, i in r.p(z, n)`; of several tags the
+def own_arrival(policy: Policy, n: int) -> bool:
+    """Whether an Await with skip count `n` receives the tags of its own arrival alone.
+
+    Decision `await-own-arrival`, ptx: so it does on an mbarrier (n < 0), since arrival i completes
+    one phase of one hardware mbarrier, whatever else has arrived.  Commit groups, cluster syncs
+    and flags (n >= 0) complete in order.
+    """
+    return policy is Policy.PTX and n < 0
+
+
+def receives(policy: Policy, n: int, rank: int, bound: int) -> bool:
+    """Whether an Await with skip count `n` and this Max receives a tag of this rank: `i <= Max`,
+    as in the figure, or `i = Max` (`own_arrival`)."""
+    return rank == bound if own_arrival(policy, n) else rank <= bound
+
+
+def best_tag(
+    policy: Policy, record: VisibilityRecord, barrier: Element, n: int, bound: int
+) -> Given:
+    """Returns what an Await of this Max gives by the tags that it receives: of several tags the
     best (decision 7b), and what any of them carries (decision 7d)."""
-    tags = [tag for tag in record.tags.get(barrier, ()) if tag[0] <= bound]
+    tags = [t for t in record.tags.get(barrier, ()) if receives(policy, n, t[0], bound)]
     if not tags:
         return NOTHING
     grant = max(grant for _, grant, _ in tags)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from exogpu.amir.nodes import Program
 from exogpu.machine import fast
 from exogpu.machine.contents import loads
 from exogpu.machine.violation import Violation
+from exogpu.pipeline.explanation import Failures
 from exogpu.pipeline.together import analysed
 from exogpu.result.proof import Proof, Proving
 from exogpu.solvers.workers import stage
 from exogpu.symbolic.find.prover import Analysis, Findings, Undecided
 from exogpu.symbolic.find.refute import Refutation, refute
 from exogpu.symbolic.find.smallest import at_a_case, smallest, soon
+from exogpu.symbolic.find.trapping import trapping
 from exogpu.symbolic.prove import prove
 from exogpu.symbolic.sites import UndecidedError
 
@@ -31,10 +33,13 @@ class Answer:
     """Of a refutation: why smaller sizes than its own may fail too; empty where none does."""
 
 
-def answer(program: Program, tell: Callable[[Proving], None] = lambda proving: None) -> Answer:
+def answer(
+    program: Program, tell: Callable[[Proving | Refutation], None] = lambda told: None
+) -> Answer:
     """Analyse, replay what is violated on the concrete machine, certify what is not.
 
-    While obligations are answered, how many are so far is told."""
+    While obligations are answered, how many are so far is told; and a refutation, before smaller
+    sizes are tried."""
     stage("analysing the order of accesses")
     try:
         findings, proved = analysed(Analysis(program), tell)
@@ -62,10 +67,14 @@ def answer(program: Program, tell: Callable[[Proving], None] = lambda proving: N
         found = at_a_case(program, findings, soon) or found
     if isinstance(found, Refutation):
         stage("refuting at smaller sizes")
-        least = smallest(program, findings, found, soon)
-        return Answer(findings, refutation=least.refutation, doubt=least.doubt)
+        tell(found)
+        failures = Failures()
+        with failures.noted("a search for smaller sizes"):
+            least = smallest(program, findings, found, soon)
+            return Answer(findings, refutation=least.refutation, doubt=least.doubt)
+        return Answer(findings, refutation=found, doubt=failures.joined(""))
     if unproved:
-        return Answer(findings, reason=_reason(unproved))
+        return Answer(findings, reason=_reason((*_ended(findings), *unproved)))
     questions: tuple[Undecided, ...] = (*([found] if found else []), *findings.undecided)
     if not questions:
         if proved is None:
@@ -79,6 +88,12 @@ def answer(program: Program, tell: Callable[[Proving], None] = lambda proving: N
 def _proved(findings: Findings, tell: Callable[[Proving], None]) -> Proof | Undecided:
     stage("proving")
     return prove(findings, told=tell)
+
+
+def _ended(findings: Findings) -> Iterator[Undecided]:
+    """Loads that end every run, of which the proof does not know."""
+    if findings.evidence is not None:
+        yield from trapping(findings.evidence.model)
 
 
 def _first_violation(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:

@@ -9,6 +9,7 @@ from importlib import import_module
 from time import perf_counter
 
 from exogpu.amir.export import assumptions
+from exogpu.amir.nodes import Program
 from exogpu.analysis import bounds, operands
 from exogpu.analysis.bounds_report import Outside
 from exogpu.analysis.sizes import check_sizes
@@ -18,7 +19,6 @@ from exogpu.explain.words import (
     hazard_of_bounds,
     hazard_of_divergence,
     hazard_of_operands,
-    hazards_of,
 )
 from exogpu.ir.types import Policy
 from exogpu.machine import fast
@@ -26,7 +26,8 @@ from exogpu.machine.assigned import CHOICES, assigned
 from exogpu.machine.contents import loads
 from exogpu.pipeline import refuted
 from exogpu.pipeline.allsizes import answer
-from exogpu.pipeline.limited import PROVING, Judged, judged, tried
+from exogpu.pipeline.explanation import Failures
+from exogpu.pipeline.limited import PROVING, SMALLER, Judged, judged, tried
 from exogpu.pipeline.stages import Stages
 from exogpu.result.errors import Diagnostic
 from exogpu.result.hazards import Hazard
@@ -36,6 +37,7 @@ from exogpu.solvers import smt
 from exogpu.solvers.workers import Limits, Tell, stage
 from exogpu.symbolic.find.conditions import Calls, weakest_condition
 from exogpu.symbolic.find.prover import Findings
+from exogpu.symbolic.find.refute import Refutation
 from exogpu.symbolic.placed import depends_on_orders
 
 
@@ -70,7 +72,7 @@ def check(
     verdict = tried(
         found.verdict,
         lambda: stages.amir(policy),
-        partial(_at, stages, policy, None),
+        lambda sizes, tell: _at(stages, policy, None, sizes, tell, analysed=True),
         stages.size_names,
         replace(limits, seconds=left),
     )
@@ -91,7 +93,7 @@ def check_at(
             progress(message)
 
     def work(tell: Tell) -> Verdict:
-        return _at(stages, policy, None if progress is None else tell, sizes)
+        return _at(stages, policy, None if progress is None else tell, sizes, tell)
 
     return judged(work, blank(stages, sizes, policy), limits, heard).verdict
 
@@ -135,42 +137,72 @@ def _for_all(stages: Stages, policy: Policy, tell: Tell) -> Verdict:
 def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
     """The verdict on what the abstract machine checks."""
     program = stages.amir(verdict.policy)
-    found = answer(program, tell)
+
+    def hear(told: Proving | Refutation) -> None:
+        if isinstance(told, Proving):
+            tell(told)
+            return
+        hazard = refuted.first_hazard(program, told.sizes, told.violation, Failures())
+        tell(replace(verdict, hazards=(hazard,), note=SMALLER))
+
+    found = answer(program, hear)
     if found.proof is not None:
-        rests = assumptions(program)
+        rests = (*assumptions(program), *beyond_hardware(program))
         return replace(verdict, word="proved", proof=found.proof, assumptions=rests)
     if found.refutation is not None:
         stage("replaying on the abstract machine")
-        verdict = replace(verdict, note=_doubt(found.doubt))
-        for hazards in refuted.hazards(program, found.findings, found.refutation):
-            verdict = replace(verdict, hazards=hazards)
+        failures, doubt = Failures(), _doubt(found.doubt)
+        proc, first = stages.facts.proc, found.refutation
+        for hazards in refuted.hazards(program, found.findings, first, failures, proc):
+            verdict = replace(verdict, hazards=hazards, note=failures.joined(doubt))
             tell(verdict)
+            if stages.compiled_elsewhere:
+                return verdict
+        verdict = replace(verdict, note=failures.joined(doubt))
         return _with_condition(stages, verdict, found.findings)
     return replace(verdict, word="undecided", reason=found.reason)
+
+
+def beyond_hardware(program: Program) -> tuple[str, ...]:
+    """Names what a proof assumes of the hardware and no documentation promises: under policy paper
+    the figure's Await (`await-own-arrival`)."""
+    phased = (v.mechanism is not None and v.mechanism.phased for v in program.variables)
+    if program.policy is Policy.PTX or not any(phased):
+        return ()
+    return ("an Await on an mbarrier receives all earlier arrivals, which no hardware keeps",)
 
 
 def _with_warnings(stages: Stages, verdict: Verdict) -> Verdict:
     """A proved verdict with what is read before it is written, and what keeps the procedure from
     being compiled."""
+    if stages.compiled_elsewhere:
+        return verdict
     from exogpu.codegen.warned import limitations
 
-    stage("looking for reads of what nothing has written")
-    unknown = unwritten(stages.facts)
-    stage("looking for what has no lowering")
-    proof = verdict.proof
-    depths, waits = ({}, ()) if proof is None else (dict(proof.depths), proof.waits)
-    return replace(verdict, warnings=(*unknown, *limitations(stages.facts, depths, waits)))
+    failures = Failures()
+    with failures.noted("a search for reads of what nothing has written"):
+        stage("looking for reads of what nothing has written")
+        verdict = replace(verdict, warnings=unwritten(stages.facts))
+    with failures.noted("a search for what has no lowering"):
+        stage("looking for what has no lowering")
+        proof = verdict.proof
+        depths, waits = ({}, ()) if proof is None else (dict(proof.depths), proof.waits)
+        limited = limitations(stages.facts, depths, waits)
+        verdict = replace(verdict, warnings=(*verdict.warnings, *limited))
+    return replace(verdict, note=failures.joined(verdict.note))
 
 
 def _with_condition(stages: Stages, verdict: Verdict, findings: Findings | None = None) -> Verdict:
     """The verdict with the weakest condition on sizes under which it would be proved."""
     assert stages.ir is not None
     stage("looking for the condition on sizes under which it is proved")
-    calls = Calls(stages.facts.proc, stages.facts.variables)
-    found = weakest_condition(stages.ir, stages.amir(verdict.policy), findings, calls)
-    if found is None:
-        return verdict
-    return replace(verdict, condition=str(found), necessary=found.exact)
+    failures = Failures()
+    with failures.noted("a search for the condition on sizes"):
+        calls = Calls(stages.facts.proc, stages.facts.variables)
+        found = weakest_condition(stages.ir, stages.amir(verdict.policy), findings, calls)
+        if found is not None:
+            verdict = replace(verdict, condition=str(found), necessary=found.exact)
+    return replace(verdict, note=failures.joined(verdict.note))
 
 
 def _doubt(doubt: str) -> str:
@@ -188,7 +220,12 @@ def _at(
     policy: Policy,
     progress: Callable[[fast.Progress], None] | None,
     sizes: Mapping[str, int],
+    tell: Tell,
+    *,
+    analysed: bool = False,
 ) -> Verdict:
+    """The verdict at sizes.  Of a refuted one the first hazard is told before others are looked
+    for; what was `analysed` for all sizes, and not decided, is not again."""
     start = perf_counter()
     stage("reading the procedure and checking its bounds")
     if stages.diagnostics:
@@ -196,7 +233,7 @@ def _at(
     assert stages.ir is not None
     if wrong := check_sizes(stages.ir, sizes):
         return _error(stages, wrong, sizes, policy, start)
-    operations = 0
+    operations, failures = 0, Failures()
     hazards = _divergences(stages, sizes)
     if stages.bounds_violations:
         hazards = (*hazards, *map(hazard_of_bounds, bounds.violations_at(stages.ir, sizes)))
@@ -209,17 +246,25 @@ def _at(
         stage("running the abstract machine")
         for choice in CHOICES if any(v.resident for v in program.variables) else CHOICES[:1]:
             program = assigned(stages.amir(policy), sizes, choice)
-            outcome = fast.run(program, sizes, keep=fast.Keep.PAIRS, progress=progress)
+            outcome = fast.run(program, sizes, progress=progress)
+            if outcome.violations:
+                early = refuted.first_hazard(program, sizes, outcome.violations[0], Failures())
+                first = replace(blank(stages, sizes, policy), word="refuted", hazards=(early,))
+                tell(replace(first, seconds=perf_counter() - start))
+                outcome = fast.run(program, sizes, keep=fast.Keep.PAIRS, progress=progress)
             operations += outcome.operations
             if outcome.violations:
                 break
         stage("explaining what the abstract machine found")
-        hazards = hazards_of(distinct(outcome.violations), sizes, program)
+        found = distinct(outcome.violations)
+        proc = stages.facts.proc
+        hazards = refuted.hazards_at(found, sizes, program, failures, proc=proc, analysed=analysed)
     verdict = replace(
         blank(stages, sizes, policy),
         word="refuted" if hazards else "proved",
         hazards=hazards,
         operations=operations,
+        note=failures.joined(""),
     )
     if not hazards and loads(stages.amir(policy)):
         verdict = replace(

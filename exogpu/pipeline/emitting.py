@@ -13,7 +13,8 @@ from exogpu.codegen.host import emit as emit_text
 from exogpu.codegen.runtime.expressions import Json
 from exogpu.codegen.vetting import UNCHECKED, vet
 from exogpu.pipeline.stages import Stages
-from exogpu.result.verdict import Verdict
+from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
+from exogpu.result.verdict import Policy, Verdict
 from exogpu.symbolic.certificate.write import certificate_digest
 
 if TYPE_CHECKING:
@@ -27,6 +28,17 @@ class Target:
     arch: str
     task_order: TaskOrder | None = None
     arrive_all: bool = False
+
+
+def policy_for_hardware(policy: Policy | str) -> Policy:
+    """Returns the policy, which has to be ptx: `paper` grants more than the hardware keeps
+    (`await-own-arrival`).  Raises ExoGpuError for any other."""
+    found = Policy.of(policy)
+    if found is not Policy.PTX:
+        what = f"policy {found.value} grants more than the hardware keeps"
+        remedy = "leave the policy out: a kernel is compiled by what ptx proves"
+        raise ExoGpuError([Diagnostic("X908", what, NOWHERE, remedy)])
+    return found
 
 
 def emit(

@@ -69,7 +69,7 @@ def judged(
 def tried(
     undecided: Verdict,
     program: Callable[[], Program],
-    check_at: Callable[[Mapping[str, int]], Verdict],
+    check_at: Callable[[Mapping[str, int], Tell], Verdict],
     names: tuple[str, ...],
     limits: Limits,
 ) -> Verdict:
@@ -92,13 +92,15 @@ def tried(
             seen.append(sizes)
             stage(f"running the abstract machine at {_text(sizes) or 'its only sizes'}")
             tell(sizes)
-            verdict = check_at(sizes)
+            verdict = check_at(sizes, tell)
             tell(verdict)
             if verdict.word not in ("proved", "undecided"):
                 return
 
     def hear(message: object) -> None:
         if isinstance(message, Verdict):
+            # Of sizes at which it is refuted, the first hazard was told before.
+            del found[len(at) - 1 :]
             found.append(message)
         elif isinstance(message, Mapping):
             at.append(message)

@@ -28,6 +28,9 @@ from exogpu.result.errors import Diagnostic, ExoGpuError
 class Stages:
     """What is known of a procedure; `ir` is None if its definition was refused."""
 
+    compiled_elsewhere = False
+    """Whether others compile it: no lowering is asked for, nor a repair in the language's terms."""
+
     def __init__(
         self,
         name: str,

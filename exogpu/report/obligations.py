@@ -35,6 +35,7 @@ ALONE: Final = frozenset(
         HazardKind.OVERLAP,
         HazardKind.DIVERGENCE,
         HazardKind.OWNERSHIP,
+        HazardKind.SLOT,
     )
 )
 """What concerns one statement or variable, and nothing else holds by."""

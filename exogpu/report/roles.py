@@ -19,6 +19,7 @@ ROLES: Final[dict[HazardKind, tuple[str, str]]] = {
     HazardKind.OWNERSHIP: ("the variable", "the access by another unit than its own"),
     HazardKind.BOUNDS: ("the variable", "the access outside of it"),
     HazardKind.OVERLAP: ("the variable", "the call that takes its elements twice"),
+    HazardKind.SLOT: ("the access by a slot", "the access that is elsewhere to it in another task"),
     HazardKind.ALIGN: ("the variable", "the call that asks for another place"),
 }
 """The first and the second site, by kind, where the sites do not say it themselves."""

@@ -39,6 +39,8 @@ class HazardKind(Enum):
     """Operands of one call share an element that is written."""
     ALIGN = "ALIGN"
     """An operand does not lie in memory as its instruction asks."""
+    SLOT = "SLOT"
+    """Slots that index one memory differ in another way in another task of a cluster."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,11 @@ def context(params: Iterable[str], constraint: str) -> Set:
     return islpy.Set(f"[{', '.join(params)}] -> {{ : {constraint} }}")
 
 
+def ends(relation: Map) -> tuple[str, str]:
+    """The names of the tuples at both ends."""
+    return relation.get_tuple_name(_IN) or "", relation.get_tuple_name(_OUT) or ""
+
+
 def identity(points: Set) -> Map:
     """Each point with itself."""
     return points.identity()
@@ -180,6 +185,20 @@ def met_through(after: Map, until: Map, first: Map, middle: Map, second: Map) ->
     return begun.apply_range(ended)
 
 
+def chains(steps: Sequence[Map]) -> list[Map]:
+    """All pairs between which a chain of one or more steps leads, and perhaps others: by the names
+    of the tuples at both ends."""
+    if not steps:
+        return []
+    union = islpy.UnionMap.from_map(steps[0])
+    for step in steps[1:]:
+        union = union.union(islpy.UnionMap.from_map(step))
+    closed, _ = union.transitive_closure()
+    found: list[Map] = []
+    closed.foreach_map(found.append)
+    return found
+
+
 def without_element(relation: Map) -> Map:
     """`a -> b` of `a -> [b -> c]`."""
     return relation.range_factor_domain().coalesce()
@@ -229,6 +248,34 @@ def count_outputs(relation: Map) -> Count | None:
             total = count if total is None else total.union_add(count)
         return total
     return None
+
+
+def is_told(relation: Map, at: int) -> bool:
+    """Whether input and other output dimensions determine output dimension `at`."""
+    at += relation.dim(_IN)
+    told = Map.from_domain(relation.wrap().flatten()).add_dims(_OUT, 1).equate(_IN, at, _OUT, 0)
+    return bool(told.project_out(_IN, at, 1).is_single_valued())
+
+
+def without_output(relation: Map, at: int) -> Map:
+    """The relation without an output dimension."""
+    name = relation.get_tuple_name(_OUT)
+    return relation.project_out(_OUT, at, 1).set_tuple_name(_OUT, name)
+
+
+def without_dims(points: Set, dims: Iterable[int]) -> Set:
+    """The points without some dimensions, the last one first."""
+    name = points.get_tuple_name()
+    for at in dims:
+        points = points.project_out(_OUT, at, 1)
+    return points.set_tuple_name(name)
+
+
+def with_output(relation: Map, at: int, among: Set) -> Map:
+    """The relation with any value for one more output dimension such that its outputs are `among`
+    some."""
+    name = among.get_tuple_name()
+    return relation.insert_dims(_OUT, at, 1).set_tuple_name(_OUT, name).intersect_range(among)
 
 
 def _indicator(domain: Set) -> Count:
@@ -395,6 +442,19 @@ def congruent(left: Map, right: Map, modulus: int) -> Set:
     """The inputs of which the values of two relations differ by a multiple of the modulus."""
     same = islpy.Map(f"{{ [a] -> [b] : (a - b) mod {modulus} = 0 }}")
     return left.apply_range(same).intersect(right).domain()
+
+
+def multiples(count: Count, modulus: int) -> Set:
+    """The inputs at which a function is a multiple of the modulus."""
+    whole = Set(f"{{ [a] : a mod {modulus} = 0 }}")
+    return count.as_map().intersect_range(whole).domain()
+
+
+def params_with_multiples(relation: Map, modulus: int) -> Set:
+    """The parameters for which all values of a relation are multiples of the modulus."""
+    other = Set(f"{{ [a] : a mod {modulus} != 0 }}")
+    values = relation.range()
+    return values.params().subtract(values.intersect(other).params())
 
 
 def where_different(left: Count, right: Count) -> Set:

@@ -60,6 +60,7 @@ def needs(program: Mapping[str, Any]) -> Needs:
     Raises KeyError or TypeError for what is no AMIR program.
     """
     ops = list(_placed(program["body"]))
+    loaded = list(_after_loads(program["body"]))
     found, by_rules = Counter[Need](), Counter[Need]()
     for need, holds in _pairs(ops):
         found[need] += 1
@@ -75,7 +76,7 @@ def needs(program: Mapping[str, Any]) -> Needs:
             )
             found[Need("OWNERSHIP", None, _statement(alloc))] += 1
         if "mechanism" in variable:
-            found.update(_of_barrier(variable, [placed.op for placed in ops]))
+            found.update(_of_barrier(variable, [placed.op for placed in ops], loaded))
     return Needs(found, by_rules)
 
 
@@ -172,21 +173,26 @@ def _reads(ops: Iterable[Op]) -> Iterator[Need]:
 # --- barriers -----------------------------------------------------------------------------------
 
 
-def _of_barrier(variable: Mapping[str, Any], ops: Sequence[Op]) -> Iterator[Need]:
-    """Counts, balance, DEADLOCK and PHASE of one barrier (docs/proof.md)."""
+def _of_barrier(
+    variable: Mapping[str, Any], ops: Sequence[Op], loaded: Sequence[Op]
+) -> Iterator[Need]:
+    """Counts, balance, DEADLOCK and PHASE of one barrier (docs/proof.md); of a flag where values
+    from memory are known, no counts."""
     name = variable["name"]
     arrives = [op for op in ops if op["op"] == "Arrive" and op["home"]["variable"] == name]
     awaits = [op for op in ops if op["op"] == "Await" and op["barrier"]["variable"] == name]
     trailing = [op for op in ops if op.get("trailing") and _home(op) == name]
     slots = [op for op in ops if "slot" in op and op["slot"]["variable"] == name]
-    for op in (*arrives, *trailing, *slots, *awaits):
+    told = any(op is one for op in (*arrives, *awaits) for one in loaded)
+    numbered = variable["mechanism"] != "CudaFlag" or not told
+    for op in (*arrives, *trailing, *slots, *awaits) if numbered else ():
         yield Need(COUNT, None, _statement(op))
     for free in (op for op in ops if op["op"] == "CheckBarrier" and op["variable"] == name):
         for op in (*arrives, *(op for op in awaits if op["n"] < 0)):
             yield Need("BARRIER", _statement(op), _statement(free))
         for op in trailing:
             yield Need("DEADLOCK", _statement(op), _statement(free))
-    for op in awaits:
+    for op in awaits if numbered else ():
         yield Need("DEADLOCK", None, _statement(op))
     followed = [(_statement(op), _statement(arrive)) for op in awaits for arrive in arrives]
     for first, second in followed:
@@ -198,6 +204,15 @@ def _of_barrier(variable: Mapping[str, Any], ops: Sequence[Op]) -> Iterator[Need
             yield Need("PHASE", first, second)
         for op in awaits:
             yield Need("PHASE", None, _statement(op))
+
+
+def _after_loads(body: Sequence[Op], told: bool = False) -> Iterator[Op]:
+    """The operations that stand where a value from memory is known."""
+    for op in body:
+        if told:
+            yield op
+        if op["op"] in ("Loop", "Guard"):
+            yield from _after_loads(op["body"], told or op.get("mode") == "loaded")
 
 
 def _home(op: Op) -> str:

@@ -11,11 +11,12 @@ from exogpu.symbolic.certificate.strict_json import malformed
 
 
 def assumed(program: Mapping[str, Any], operations: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What a program takes for granted, as a certificate states it: contracts, `monotone(offsets)`,
-    and what need not have been written, `uninit(scores)`."""
+    """What a program assumes, as a certificate states it: `monotone(offsets)`, what the import of a
+    kernel rests on, and what need not have been written, `uninit(scores)`."""
     contracts = [f"{one['kind']}({one['array']})" for one in program.get("contracts", ())]
+    imported = program.get("imported", {}).get("assumptions", ())
     uninit = (op["access"]["variable"] for op in operations if op.get("uninit"))
-    return [*contracts, *dict.fromkeys(f"uninit({name})" for name in uninit)]
+    return [*contracts, *imported, *dict.fromkeys(f"uninit({name})" for name in uninit)]
 
 
 def check_loads(

@@ -15,7 +15,17 @@ from exogpu.analysis.extremes import Each
 from exogpu.analysis.threadmap import Digit
 from exogpu.hw.timelines import SHORT
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, CExpr, Contract, ControlParam, Coord, CVar, Interval, Point
+from exogpu.ir.nodes import (
+    Access,
+    CExpr,
+    Contract,
+    ControlParam,
+    Coord,
+    CVar,
+    ImportSource,
+    Interval,
+    Point,
+)
 from exogpu.ir.types import BarrierMechanism, Level, Policy, QualSet
 from exogpu.result.errors import Span
 from exogpu.result.hazards import HazardKind
@@ -52,7 +62,14 @@ class _Reader:
             tuple(
                 Contract(one["kind"], self._sym(one["array"])) for one in found.get("contracts", ())
             ),
+            self._imported(),
         )
+
+    def _imported(self) -> ImportSource | None:
+        found = self._found.get("imported")
+        if found is None:
+            return None
+        return ImportSource(found["compiler"], found["digest"], tuple(found["assumptions"]))
 
     def _sym(self, name: str) -> Sym:
         return self._syms.setdefault(name, Sym(name))
@@ -74,6 +91,7 @@ class _Reader:
             one["shared"],
             one["task_local"],
             one["owner"],
+            one.get("host", False),
         )
 
     # --- operations -----------------------------------------------------------------------

@@ -19,6 +19,7 @@ from exogpu.result.hazards import HazardKind
 from exogpu.symbolic.certificate.expressions import Names, formula, number, threads
 from exogpu.symbolic.certificate.flags import FLAG, check_flags
 from exogpu.symbolic.certificate.launched import LAUNCH, check_launches
+from exogpu.symbolic.certificate.lifetimes import check_lifetimes
 from exogpu.symbolic.certificate.loaded import check_loads
 from exogpu.symbolic.certificate.strict_json import (
     FILE_NAME,
@@ -32,6 +33,7 @@ from exogpu.symbolic.certificate.strict_json import (
     each,
     fields,
     malformed,
+    matching,
     maybe,
     one_of,
     shown,
@@ -47,6 +49,7 @@ _REQUIRED: Final = (
     HazardKind.ALIGN,
     HazardKind.DIVERGENCE,
     HazardKind.OWNERSHIP,
+    HazardKind.SLOT,
 )
 
 REQUIRED: Final = tuple(kind.value for kind in _REQUIRED)
@@ -85,6 +88,7 @@ class _Scope:
 def check_program(program: object) -> dict[str, Any]:
     """The JSON of a program.  Raises MalformedError."""
     some = isinstance(program, dict) and "contracts" in program
+    elsewhere = isinstance(program, dict) and "imported" in program
     found = fields(
         "",
         program,
@@ -96,6 +100,7 @@ def check_program(program: object) -> dict[str, Any]:
         variables=a_list(_variable),
         body=lambda value, where: None,
         **({"contracts": _contracts} if some else {}),
+        **({"imported": _imported} if elsewhere else {}),
     )
     names: set[str] = set()
     for group in ("params", "variables"):
@@ -121,6 +126,7 @@ def check_program(program: object) -> dict[str, Any]:
     check_loads(found["variables"], operations(found), contracts)
     check_flags(found["variables"], operations(found))
     _check_allocated(found)
+    check_lifetimes(found)
     return found
 
 
@@ -132,6 +138,13 @@ def operations(program: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         found += block
         blocks += [op["body"] for op in block if "body" in op]
     return found
+
+
+def _imported(value: object, where: str) -> None:
+    """What a kernel was imported from."""
+    digest = matching("[0-9a-f]{64}", "a digest")
+    shape = an_object(compiler=TEXT, digest=digest, assumptions=a_list(TEXT))
+    shape(value, where)
 
 
 def _contracts(value: object, where: str) -> None:
@@ -194,14 +207,14 @@ def _whole(program: Mapping[str, Any]) -> None:
 
 
 def _check_allocated(program: Mapping[str, Any]) -> None:
-    """What is in shared memory is no parameter, and what is of a task is allocated in one, and
-    nothing else is."""
+    """What is in shared memory, or ends on the host, is no parameter; what is of a task is
+    allocated in one, and nothing else is."""
     allocated = _allocated(operations(program))
     tasks = (op for op in operations(program) if op["op"] == "Loop" and op["mode"] == "tasks")
     in_tasks = _allocated(op for loop in tasks for op in operations(loop))
     for variable in program["variables"]:
         name = variable["name"]
-        if variable["shared"] and name not in allocated:
+        if (variable["shared"] or variable.get("host", False)) and name not in allocated:
             malformed("body", f"{name} is allocated nowhere")
         if variable["task_local"] != (name in in_tasks):
             malformed("variables", f"{name} is of a task if it is allocated in one")
@@ -247,7 +260,11 @@ def _variable(value: object, where: str) -> None:
         shapes["mechanism"] = one_of([one.value for one in BarrierMechanism])
         shapes["guard"] = maybe(NAME)
         shapes["depth"] = maybe(whole(1))
+    if isinstance(value, dict) and "host" in value:
+        shapes["host"] = one_of([True])
     found = fields(where, value, **shapes)
+    if "host" in found and (found["shared"] or found["task_local"] or "mechanism" in found):
+        malformed(f"{where}.host", "what is in memory of the host is of no task, and no barrier")
     if "mechanism" in found and found["shared"] != (found["mechanism"] in PHASED):
         malformed(f"{where}.shared", "what has phases is in shared memory, other barriers are not")
     if found.get("mechanism") == NAMED and found["depth"] != 1:

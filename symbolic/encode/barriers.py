@@ -39,7 +39,8 @@ def barrier_obligations(encoder: Encoder, table: RankTable) -> Iterator[Draft]:
         for site in uses.trailing:
             yield made.trailing_arrives(site, free)
     for await_ in uses.awaits:
-        yield made.await_has_arrives(await_)
+        if table.numbered:
+            yield made.await_has_arrives(await_)
         for arrive in uses.arrives:
             yield made.arrive_is_not_late(arrive, await_)
 

@@ -26,7 +26,6 @@ from exogpu.symbolic.encode.drafts import Ends, Meaning
 from exogpu.symbolic.encode.formulas import (
     TRUE,
     Instance,
-    at_most,
     before,
     element_of,
     equal,
@@ -36,6 +35,7 @@ from exogpu.symbolic.encode.formulas import (
     exists,
     in_shape,
     inside,
+    received,
     same_allocation,
     same_task,
     some,
@@ -307,8 +307,8 @@ class Chains:
 
     def _edge(self, via: Instance, at: Instance) -> list[BExpr]:
         """An Arrive, or trailing barrier, and an Await that its tags release: on an element they
-        target, of the same allocation, later, with `rank <= Max`; the rank is that of the home
-        (decision 15)."""
+        target, of the same allocation, later, of a rank that the Await receives; the rank is that
+        of the home (decision 15)."""
         op = at.site.op
         assert isinstance(op, Await)
         name = op.barrier.name
@@ -326,7 +326,7 @@ class Chains:
             same_allocation(self.placed, via, at, name),
             in_shape(self.placed, name, element),
             some(inside(via, target, element) for target in targets_of(via.site)),
-            at_most(rank, bound),
+            received(self.placed.program.policy, op.n, rank, bound),
             self._one_position(via, at),
         ]
 

@@ -37,6 +37,16 @@ from exogpu.symbolic.sites import Site
 
 def count_lemmas(encoder: Encoder, table: RankTable) -> Iterator[Draft]:
     """The lemmas on the counts of one barrier."""
+    if table.numbered:
+        yield from _lemmas(encoder, table)
+
+
+def lemmas_on(encoder: Encoder, name: Sym) -> Iterator[Draft]:
+    """The same, of a barrier whose counts no proof needs."""
+    return _lemmas(encoder, RankTable(encoder, name, numbered=True))
+
+
+def _lemmas(encoder: Encoder, table: RankTable) -> Iterator[Draft]:
     made = _Lemmas(encoder, table)
     for site in (*table.uses.arrives, *table.uses.trailing, *table.uses.slots):
         yield made.count(site, arrivals=True)
@@ -76,17 +86,19 @@ class _Lemmas:
         here = script.free(site, "here.")
         script.assume_exists(here)
         value = script.define("count", table.inner(here, arrivals=arrivals))
+        within = table.in_iteration(here)
         failures = [script.node("negative", [less(value, Int(0))])]
         for other in counted:
             label = script.label(other)
             there = script.free(other, f"{label}.")
             more = script.define(f"{label}.count", table.inner(there, arrivals=arrivals))
-            parts = [exists(there), self.together(there, here), before(there, here)]
+            parts = [exists(there), self.together(there, within), before(there, within)]
             parts += [same_element(there, here), at_most(value, more)]
             failures.append(script.node(f"{label}.counts_more", parts))
         steps: list[str] = []
         meaning = self.encoder.meaning({"here": here})
-        for at in self.encoder.sought.partners("previous", site.number):
+        found = () if within is not here else self.encoder.sought.partners("previous", site.number)
+        for at in found:
             label, there = script.named(meaning.partner(at, counted))
             less_one = script.define(f"{label}.count", table.inner(there, arrivals=arrivals))
             parts = [exists(there), self.together(there, here), before(there, here)]

@@ -30,7 +30,9 @@ from exogpu.ir.nodes import (
     Sub,
     Truth,
 )
+from exogpu.ir.types import Policy
 from exogpu.ir.walk import control_variables, holds, substitute, substitute_bool
+from exogpu.machine.literal_records import own_arrival
 from exogpu.symbolic.placed import Placed
 from exogpu.symbolic.sites import Site, is_position, of_tasks, one_cluster
 
@@ -99,6 +101,12 @@ def less(left: CExpr, right: CExpr) -> BExpr:
 
 def at_most(left: CExpr, right: CExpr) -> BExpr:
     return Compare("<=", left, right)
+
+
+def received(policy: Policy, n: int, rank: CExpr, bound: CExpr) -> BExpr:
+    """States that an Await with skip count `n` and this Max receives a tag of this rank
+    (`machine.literal_records.receives`)."""
+    return equal(rank, bound) if own_arrival(policy, n) else at_most(rank, bound)
 
 
 def plus(left: CExpr, constant: int) -> CExpr:

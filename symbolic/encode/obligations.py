@@ -119,7 +119,7 @@ def units(placed: Placed, sought: Sought) -> list[Unit]:
         for variable in placed.program.variables
         if variable.owner is not None
     ]
-    return [*found, Unit(Topic(None), partial(requirements, encoder))]
+    return [*found, Unit(Topic(None), partial(requirements, encoder, ranks))]
 
 
 def drafts(placed: Placed, sought: Sought) -> Iterator[Draft]:

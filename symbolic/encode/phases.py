@@ -13,6 +13,7 @@ from typing import Final
 
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, CExpr, Int
+from exogpu.machine.literal_records import own_arrival
 from exogpu.result.hazards import HazardKind
 from exogpu.symbolic.encode.chains import Chains, ExecutionOrder
 from exogpu.symbolic.encode.drafts import Draft, Encoder, Ends, Meaning
@@ -29,6 +30,7 @@ from exogpu.symbolic.encode.formulas import (
     in_shape,
     inside,
     plus,
+    received,
     same_allocation,
     same_task,
     some,
@@ -38,6 +40,9 @@ from exogpu.symbolic.encode.script import Script
 from exogpu.symbolic.encode.slots import Slots
 from exogpu.symbolic.encode.witness import After, Values, WitnessError
 from exogpu.symbolic.sites import Site, UndecidedError, targets_of
+
+NUMBERED: Final = -1
+"""The skip count of an Await that waits for a numbered arrival, as all do on an mbarrier."""
 
 DEEPEST: Final = 32
 """The deepest ring for which PHASE is asked, where the program gives no depth."""
@@ -62,6 +67,7 @@ def phase_obligations(
         raise UndecidedError(f"no one ring depth holds for {called}", span)
     if given is None and not 1 <= depth <= DEEPEST:
         raise WitnessError(f"a ring of {called} is not {depth} deep")
+    table.follow(depth)
     made = _Phase(encoder, table, ranks, depth)
     for site in (*uses.arrives, *uses.trailing):
         yield made.not_early(site)
@@ -108,7 +114,7 @@ class _Phase:
 
     def not_early(self, site: Site) -> Draft:
         """(i) every thread of arrival r + d on an element, and of every instruction trailing on
-        it, is ordered after some Await for arrival r or later on it."""
+        it, is ordered after an Await for arrival r on it; under `paper`, for r or a later one."""
         if everyone(site):
             raise UndecidedError("an arrival on an mbarrier at CPU scope", site.op.origin.span)
         script = self.encoder.script()
@@ -119,7 +125,7 @@ class _Phase:
         script.assume(in_shape(self.placed, self.name, on))
         script.assume(some(inside(here, target, on) for target in targets_of(site)))
         thread = script.thread(here, "arrival.thread")
-        rank = self.table.arrivals(script, here, "arrival")
+        rank, policy = self.table.arrivals(script, here, "arrival"), self.placed.program.policy
         script.assume(at_most(Int(self.depth), rank))
         asked = _Asked(
             script,
@@ -128,13 +134,14 @@ class _Phase:
             thread,
             self.encoder.sought.ordered("not_early", site.number),
             self.encoder.meaning({"here": here}, {"here": thread}, on),
-            lambda bound: at_most(plus(rank, -self.depth), bound),
+            lambda bound: received(policy, NUMBERED, plus(rank, -self.depth), bound),
         )
         script.refute(list(self._awaited(asked)))
+        later = "" if own_arrival(policy, NUMBERED) else ", or a later one"
         claim = (
             f"No arrival at line {site.op.origin.span.line} ({site.op.origin.text}) on "
             f"{self.table.called} runs {self.depth} ahead of a waiter: each of its threads is "
-            "ordered after an Await for the arrival that many before it, or a later one."
+            f"ordered after an Await for the arrival that many before it{later}."
         )
         return Draft(HazardKind.PHASE, self.name, None, site, claim, script.text(claim))
 

@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from exogpu.amir.nodes import Arrive, Await, Loop
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import BExpr, CExpr, CVar, Int
+from exogpu.ir.nodes import BExpr, CExpr, CVar, Int, Mod
 from exogpu.ir.walk import control_variables, substitute
 from exogpu.symbolic.encode.drafts import Encoder
 from exogpu.symbolic.encode.expressions import Pieces, linear
@@ -40,10 +41,13 @@ from exogpu.symbolic.encode.formulas import (
 )
 from exogpu.symbolic.encode.script import Script
 from exogpu.symbolic.encode.witness import WitnessError, element_names, named
-from exogpu.symbolic.sites import Site, UndecidedError, counted_on
+from exogpu.symbolic.sites import Site, UndecidedError, counted_on, where_begun
 
 ITERATIONS: Final = 4
 """Of a nest's first so many iterations it is said what those before have counted."""
+
+MOST: Final = 12
+"""The same, however long a ring is."""
 
 
 def own_element(instance: Instance) -> tuple[CExpr, ...]:
@@ -61,11 +65,16 @@ def same_element(first: Instance, second: Instance) -> BExpr:
 class Based:
     """An instance in a nest, with what is known of the iterations before its own."""
 
+    asked: Instance
+    """As it was given."""
     instance: Instance
+    """In the iteration of all loops set apart that it comes in, or first after it."""
     exists: str
     before: CExpr
     totals: tuple[CExpr, ...]
     """Of its own iteration, its own and the next, ..."""
+    inside: bool
+    """Whether its iteration is one of the nest's, or what comes before all of some."""
 
 
 class RankTable:
@@ -74,7 +83,7 @@ class RankTable:
     Raises WitnessError where the loops that it sets apart are not around all of them.
     """
 
-    def __init__(self, encoder: Encoder, name: Sym) -> None:
+    def __init__(self, encoder: Encoder, name: Sym, *, numbered: bool = False) -> None:
         self.encoder = encoder
         self.placed = encoder.placed
         self.name = name
@@ -83,7 +92,9 @@ class RankTable:
         if len({site.op.n >= 0 for site in self.uses.awaits if isinstance(site.op, Await)}) > 1:
             span = self.uses.awaits[0].op.origin.span
             raise UndecidedError("Awaits with n >= 0 and n < 0 on one barrier", span)
-        self.apart = self._apart(encoder.sought.apart(self.called))
+        self.numbered = numbered or encoder.placed.is_numbered(name)
+        """Whether its Arrives are; else all are number 0, for which each Await waits."""
+        self.apart = self._apart(encoder.sought.apart(self.called) if self.numbered else 0)
         """The loops whose iterations are counted apart, those of the allocation among them."""
         self.outer: tuple[Loop, ...] = ()
         """Those of them within the allocation."""
@@ -96,11 +107,32 @@ class RankTable:
             self.iterations = max(ITERATIONS, *depths)
         self._based: WeakKeyDictionary[Script, list[Based]] = WeakKeyDictionary()
 
+    def follow(self, depth: int) -> None:
+        """Lets it be said of as many iterations as a ring of this depth is long; where they take
+        turns at the elements, so many times."""
+        if self.outer:
+            elements = [n.value for n in self._shape if isinstance(n, Int)]
+            turns = 1 if self._uniform else prod(elements)
+            self.iterations = max(self.iterations, min(depth * turns, MOST))
+
+    @property
+    def _shape(self) -> tuple[CExpr, ...]:
+        return self.placed.variables[self.name].shape
+
+    @cached_property
+    def _rings(self) -> frozenset[int]:
+        """The depths of the rings that its slots index, of which more than one element."""
+        loops = (site.op for site in self.uses.slots if isinstance(site.op, Loop))
+        depths = (loop.hi.value for loop in loops if isinstance(loop.hi, Int))
+        return frozenset(depth for depth in depths if depth > 1)
+
     def _scope(self) -> tuple[Loop, ...]:
         return self.placed.scope(self.name, self.uses.counted[0].op.origin.span)
 
     def _apart(self, depth: int) -> tuple[Loop, ...]:
         """A nest has Arrives and Awaits, in loops within one allocation."""
+        self._begun: dict[Site, int] = {}
+        """Slots that are bound as an iteration begins of some of these loops, before all others."""
         if depth == 0:
             return ()
         uses = self.uses
@@ -114,7 +146,12 @@ class RankTable:
         if any(control_variables(end) & loaded for end in ends):
             span = uses.arrives[0].op.origin.span
             raise UndecidedError("a nest of loops that a value from memory bounds", span)
-        if any(site.loops[:depth] != loops for site in uses.counted):
+        for site in uses.slots:
+            begun = where_begun(site, loops, (*uses.arrives, *uses.awaits), len(self._scope()))
+            if begun is not None:
+                self._begun[site] = begun
+        inside = (site for site in uses.counted if site not in self._begun)
+        if any(site.loops[:depth] != loops for site in inside):
             raise WitnessError(f"the loops set apart are not around all uses of {self.called}")
         return loops
 
@@ -123,6 +160,8 @@ class RankTable:
     def arrivals(self, script: Script, instance: Instance, label: str) -> CExpr:
         """How many Arrives are homed at the element before an instance: the rank of an Arrive or
         trailing barrier, and `a` of an Await."""
+        if not self.numbered:
+            return Int(0)
         value = script.define(f"{label}.rank", self.inner(instance, arrivals=True))
         return self._with_before(script, instance, label, value)
 
@@ -135,6 +174,8 @@ class RankTable:
         """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision 3)."""
         op = instance.site.op
         assert isinstance(op, Await)
+        if not self.numbered:
+            return Int(0)
         if op.n >= 0:
             return plus(self.arrivals(script, instance, label), -(op.n + 1))
         return plus(self.awaits(script, instance, label), op.n + 1)
@@ -143,6 +184,8 @@ class RankTable:
 
     def inner(self, instance: Instance, *, arrivals: bool) -> Pieces:
         """The count within one iteration of the loops that are set apart."""
+        if instance.site in self._begun:
+            return ((TRUE, Int(0)),)
         found = self.encoder.sought.count(instance.site.number, arrivals=arrivals)
         return self.encoder.meaning({"here": instance}).pieces(found)
 
@@ -165,11 +208,30 @@ class RankTable:
         names = {named(f"outer.{called[loop.iterator]}").name for loop in self.outer}
         return not names & self._total_reads
 
+    @cached_property
+    def _rectangular(self) -> bool:
+        """Whether the last loop that is set apart has as many iterations whatever the others."""
+        if len(self.outer) < 2:
+            return False
+        last = self.outer[-1]
+        others = {loop.iterator for loop in self.apart[:-1]}
+        return not (control_variables(last.lo) | control_variables(last.hi)) & others
+
     @property
     def _uniform(self) -> bool:
         """Whether the total is the same on all elements."""
-        names = element_names(len(self.placed.variables[self.name].shape))
+        names = element_names(len(self._shape))
         return not {one.name for one in names} & self._total_reads
+
+    def in_iteration(self, instance: Instance) -> Instance:
+        """An instance in an iteration of all loops that are set apart: the first after it, where it
+        comes before all that is counted in an iteration of some of them."""
+        if instance.site not in self._begun:
+            return instance
+        values = dict(instance.values)
+        for loop in self.apart[self._begun[instance.site] :]:
+            values[loop.iterator] = substitute(loop.lo, values)
+        return Instance(instance.site, values)
 
     # --- what is known of the iterations before -------------------------------------------
 
@@ -178,7 +240,7 @@ class RankTable:
             return value
         based = self._based.setdefault(script, [])
         for known in based:
-            if known.instance is instance:
+            if known.asked is instance:
                 return linear(0, [(1, known.before), (1, value)])
         one = self._new(script, instance, label, value)
         based.append(one)
@@ -186,7 +248,7 @@ class RankTable:
 
     def relate(self, script: Script, one: Instance, other: Instance) -> None:
         """Says how the counts of two instances are related; in nests alone it needs saying."""
-        found = {known.instance: known for known in self._based.get(script, ())}
+        found = {known.asked: known for known in self._based.get(script, ())}
         if one in found and other in found:
             self.compare(script, found[one], found[other])
 
@@ -214,7 +276,8 @@ class RankTable:
     def _new(self, script: Script, instance: Instance, label: str, value: CExpr) -> Based:
         """Declares what the iterations before have counted, for an instance."""
         before = script.constant(Sym(f"{label}.before"))
-        values, element = instance.values, own_element(instance)
+        full = self.in_iteration(instance)
+        values, element = full.values, own_element(instance)
         outer = {loop.iterator: values[loop.iterator] for loop in self.apart}
         last = self.outer[-1]
         totals: list[CExpr] = []
@@ -232,9 +295,16 @@ class RankTable:
             assert len(sums) == number
         fits = less(value, totals[0]) if _counts(instance.site) else at_most(value, totals[0])
         script.imply([there], TRUE, fits)
+        if self._steady and self._rectangular:
+            for premise, sums_of in self._first_rounds(values, totals):
+                script.imply([there], premise, equal(before, sums_of))
         if self._steady:
             script.imply([there], equal(totals[0], Int(0)), equal(before, Int(0)))
-        return Based(instance, there, before, tuple(totals))
+            for ring in sorted(self._rings):  # As many as each iteration has, again and again.
+                whole = equal(Mod(totals[0], ring), Int(0))
+                script.imply([there], whole, equal(Mod(before, ring), Int(0)))
+        inside = instance.site not in self._begun
+        return Based(instance, full, there, before, tuple(totals), inside)
 
     def _first_iterations(
         self, values: Mapping[Sym, CExpr], element: Sequence[CExpr]
@@ -251,11 +321,35 @@ class RankTable:
             yield every([*first, equal(values[last.iterator], at)]), list(totals)
             totals.append(self.total({**outer, last.iterator: at}, element))
 
+    def _first_rounds(
+        self, values: Mapping[Sym, CExpr], totals: Sequence[CExpr]
+    ) -> Iterator[tuple[BExpr, CExpr]]:
+        """The same where the loop around the last one has gone on a few times."""
+        *around, outside, last = self.outer
+        first = [equal(values[loop.iterator], substitute(loop.lo, values)) for loop in around]
+        begun = substitute(outside.lo, values)
+        for rounds in range(1, self.iterations + 1):
+            round_ = equal(values[outside.iterator], plus(begun, rounds))
+            for steps, total in enumerate(totals, 1):
+                many = equal(self._between(last, values, rounds), Int(steps))
+                yield every([*first, round_, many]), total
+
+    def _between(
+        self, last: Loop, values: Mapping[Sym, CExpr], rounds: int, since: CExpr | None = None
+    ) -> CExpr:
+        """How many iterations of the last loop there are, the loop around it having gone on so many
+        times, from its first one, or one of them, to that of an instance."""
+        lo, hi = substitute(last.lo, values), substitute(last.hi, values)
+        whole = [(rounds, hi), (-rounds, lo)]
+        return linear(0, [(1, values[last.iterator]), (-1, lo if since is None else since), *whole])
+
     def _related(self, first: Based, second: Based) -> Iterator[tuple[BExpr, BExpr]]:
         one, other = first.instance, second.instance
         one_element = TRUE if self._uniform else same_element(one, other)
         same = every([same_allocation(self.placed, one, other, self.name), one_element])
-        after = linear(0, [(1, first.before), (1, first.totals[0])])
+        # Of an iteration that may not be there nothing is counted.
+        own = [(1, first.totals[0])] if first.inside else []
+        after = linear(0, [(1, first.before), *own])
         names = [loop.iterator for loop in self.outer]
         yield every([same, agree(one, other, names)]), equal(first.before, second.before)
         for at, name in enumerate(names):
@@ -267,6 +361,24 @@ class RankTable:
         for steps, total in enumerate(first.totals, 1):
             exact = equal(linear(0, [(1, first.before), (1, total)]), second.before)
             yield every([around, equal(plus(left, steps), right)]), exact
+        if self._steady and self._rectangular:
+            yield from self._around_the_last(first, second, same)
+
+    def _around_the_last(
+        self, first: Based, second: Based, same: BExpr
+    ) -> Iterator[tuple[BExpr, BExpr]]:
+        """The same where the loop around the last one goes on: as many iterations lie between as
+        the last one has, as often as the other has gone on.  All have one total."""
+        one, other = first.instance.values, second.instance.values
+        *around, outside, last = self.outer
+        here = every([same, agree(first.instance, second.instance, (a.iterator for a in around))])
+        name, inner = outside.iterator, last.iterator
+        for rounds in range(1, self.iterations + 1):
+            between = self._between(last, other, rounds, one[inner])
+            round_ = equal(plus(one[name], rounds), other[name])
+            for steps, sums in enumerate(first.totals, 1):
+                exact = equal(linear(0, [(1, first.before), (1, sums)]), second.before)
+                yield every([here, round_, equal(between, Int(steps))]), exact
 
 
 def _counts(site: Site) -> bool:

@@ -6,7 +6,7 @@ One of each statement and kind; whatever was found about the program, nothing of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final, TypeAlias
@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from exogpu.amir.nodes import Loop, Require
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, BExpr, CExpr, Int, Mul, Point
-from exogpu.ir.walk import substitute, substitute_bool
+from exogpu.ir.walk import control_variables, substitute, substitute_bool
 from exogpu.machine.required import inside as windows_of
 from exogpu.result.hazards import HazardKind
 from exogpu.symbolic.encode.drafts import Draft, Encoder
@@ -33,7 +33,9 @@ from exogpu.symbolic.encode.formulas import (
     opposite,
     threads_read,
 )
+from exogpu.symbolic.encode.ranks import RankTable
 from exogpu.symbolic.encode.script import Script
+from exogpu.symbolic.encode.slots import Slots
 from exogpu.symbolic.sites import Site
 
 _Statement: TypeAlias = tuple[HazardKind, str, int, str]
@@ -47,11 +49,13 @@ CLAIMS: Final[Mapping[HazardKind, str]] = {
     HazardKind.ALIGN: "its operands lie in memory as it asks, laid out by rows",
     HazardKind.DIVERGENCE: "of each group of threads that it synchronises all execute it, or none",
     HazardKind.OWNERSHIP: "each element of a register tile that it accesses is held by its thread",
+    HazardKind.SLOT: "the slots of the memory that it accesses were, as its task began, what they "
+    "are to each other in every task",
 }
 """By kind, what a statement does."""
 
 
-def requirements(encoder: Encoder) -> Iterator[Draft]:
+def requirements(encoder: Encoder, ranks: Callable[[Sym], RankTable]) -> Iterator[Draft]:
     """An obligation for every statement and kind that the program requires something of."""
     statements: dict[_Statement, list[Site]] = {}
     for site in encoder.placed.sites:
@@ -61,7 +65,7 @@ def requirements(encoder: Encoder) -> Iterator[Draft]:
             statement = kind, PurePath(span.file).name, span.line, text
             statements.setdefault(statement, []).append(site)
     for (kind, *_), sites in statements.items():
-        yield _draft(encoder, kind, sites)
+        yield _draft(encoder, ranks, kind, sites)
 
 
 def _kind(site: Site) -> HazardKind | None:
@@ -71,10 +75,16 @@ def _kind(site: Site) -> HazardKind | None:
     return HazardKind.BOUNDS if any(windows_of(site.op)) else None
 
 
-def _draft(encoder: Encoder, kind: HazardKind, sites: Sequence[Site]) -> Draft:
+def _draft(
+    encoder: Encoder,
+    ranks: Callable[[Sym], RankTable],
+    kind: HazardKind,
+    sites: Sequence[Site],
+) -> Draft:
     script = encoder.script()
-    made = _Statements(encoder, script)
+    made = _Statements(encoder, script, Slots(script, encoder.placed, ranks))
     failures = [name for site in sites for name in made.failures(site)]
+    made.slots.compare()
     script.expose(list(dict.fromkeys(failures)))
     first = sites[0]
     origin = first.op.origin
@@ -102,9 +112,10 @@ class _Place:
 class _Statements:
     """The operations of a statement; those in one place are executed together."""
 
-    def __init__(self, encoder: Encoder, script: Script) -> None:
+    def __init__(self, encoder: Encoder, script: Script, slots: Slots) -> None:
         self.placed = encoder.placed
         self.script = script
+        self.slots = slots
         self._places: dict[tuple[tuple[Loop, ...], tuple[tuple[int, BExpr], ...]], _Place] = {}
 
     def failures(self, site: Site) -> Iterator[str]:
@@ -152,6 +163,9 @@ class _Statements:
         if op.together:
             yield from self._left_behind(site, op, place)
             return
+        if op.kind is HazardKind.SLOT:
+            read = frozenset[Sym]().union(*map(control_variables, op.conditions))
+            bounds += self.slots.bound(place.instance, read)
         required = every(substitute_bool(condition, values) for condition in op.conditions)
         yield self.script.node("unmet", [place.executed, *bounds, opposite(required)])
 

@@ -32,7 +32,11 @@ class Slots:
 
     def known(self, instance: Instance, access: Access, found: Sequence[Chain]) -> Iterator[BExpr]:
         """What is known of the slots around an instance: of those that its access reads, and of
-        those around a Clear that may lie in one iteration with it."""
+        those around a Clear that may lie in one iteration with it.
+
+        Counts of two tasks are compared for memory that resides alone (decision 42): of other
+        memory two tasks may be of two clusters.
+        """
         matters = {
             loop
             for one in found
@@ -40,8 +44,18 @@ class Slots:
             for loop in slots_around(self.placed.sites[one.clear.site])
         }
         read = read_by(access)
+        variables = self.placed.variables
         for loop in slots_around(instance.site):
+            assert loop.slot is not None
+            if variables[loop.slot.name].resident and not variables[access.name].resident:
+                continue
             if loop.iterator in read or loop in matters:
+                yield equal(instance.values[loop.iterator], self._count(instance, loop))
+
+    def bound(self, instance: Instance, read: frozenset[Sym]) -> Iterator[BExpr]:
+        """What is known of the slots around an instance, of those that are read."""
+        for loop in slots_around(instance.site):
+            if loop.iterator in read:
                 yield equal(instance.values[loop.iterator], self._count(instance, loop))
 
     def executed(self, instance: Instance) -> Instance:

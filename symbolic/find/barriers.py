@@ -84,7 +84,7 @@ def barrier_failures(syncs: Syncs, name: Sym) -> Iterator[Finding]:
     for free in uses.frees:
         yield from _unbalanced(uses, free)
         yield from _tags_without_arrive(uses, free)
-    for await_ in uses.awaits:
+    for await_ in uses.awaits if uses.frame.model.is_numbered(name) else ():
         yield from _awaits_too_much(uses, await_)
     for arrive in uses.arrives:
         yield from _arrives_too_late(uses, arrive)

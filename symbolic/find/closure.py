@@ -137,14 +137,20 @@ class Grants:
 
 
 def close(
-    syncs: Syncs, records: Holder, policy: Policy, checks: Iterable[Check]
+    syncs: Syncs,
+    records: Holder,
+    policy: Policy,
+    checks: Iterable[Check],
+    among: isl.Set | None = None,
 ) -> Iterator[Grants]:
     """The grants of the records, after each round of the closure; the last is the fixed point.
+
+    Only records `among` some are followed, where these are given.
 
     What crosses to the async proxy is followed as far as one of the checks, or a sync, asks.
     """
     op = records.op
-    within = partial(_within, syncs.frame, op.access.name, records.site)
+    within = partial(_within_record, syncs.frame, op.access.name, records.site, among=among)
     grants = Grants()
     fresh = Grants()
     if op.trailing is not None:
@@ -310,9 +316,24 @@ def close_order(syncs: Syncs, waiter: Holder, first: Sequence[tuple[Site, isl.Ma
     return grants
 
 
-def _within(frame: Frame, name: Sym, record: Site, step: Step) -> Step:
+def _within_record(
+    frame: Frame, name: Sym, record: Site, step: Step, among: isl.Set | None = None
+) -> Step:
+    """The step without what leaves the allocation of a record's variable, nor its task where the
+    variable does not reside: such records lose the tags of what does (decision 27)."""
+    in_tasks = record.task is not None and step.granted.task is not None
+    if in_tasks and not frame.model.variables[name].resident:
+        step = replace(step, pairs=frame.within_task(step.pairs, record, step.granted))
+    return _within(frame, name, record, step, among)
+
+
+def _within(
+    frame: Frame, name: Sym, record: Site, step: Step, among: isl.Set | None = None
+) -> Step:
     """The step without what leaves the allocation of a record's variable, in a frame that is wider
-    than that: nothing between two uses of one allocation does."""
+    than that: nothing between two uses of one allocation does.  Of some records `among` all."""
+    if among is not None:
+        step = replace(step, pairs=isl.restrict_domain(step.pairs, among))
     scope = frame.model.scope(name, record.op.origin.span)
     if len(scope) <= frame.depth:
         return step

@@ -63,8 +63,9 @@ class Counting:
         # One allocation lives through all iterations of the last of these loops.
         if len(self.model.scope(self.name, reason.span)) >= depth:
             raise reason
-        if any(site.loops[:depth] != self.apart for site in sites):
-            raise reason
+        for site in sites:
+            if site.loops[:depth] != self.apart and self.nest.begins(site) is None:
+                raise reason
 
     # --- counts ---------------------------------------------------------------------------
 

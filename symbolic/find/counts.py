@@ -18,7 +18,7 @@ from exogpu.ir.nodes import Access
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.frames import Frame
-from exogpu.symbolic.sites import Site, UndecidedError
+from exogpu.symbolic.sites import Site, UndecidedError, loads_around
 
 Key = TypeVar("Key")
 
@@ -80,7 +80,7 @@ class Counts:
             earlier = self.frame.earlier(site, query.site, access.name)
             same = rel.pairs(query.element, self.frame.cells(site, access))
             earlier = isl.compose(query.instance, isl.inverse(earlier))
-            found = isl.intersect_map(same, earlier)
+            found = self._once(isl.intersect_map(same, earlier), site)
             count = rel.count_outputs(found)
             if count is None and not isl.is_empty(found):
                 raise UndecidedError(
@@ -90,6 +90,27 @@ class Counts:
                 )
             counts.append(count)
         return rel.total(counts, query.domain)
+
+    def _once(self, found: isl.Map, site: Site) -> isl.Map:
+        """The instances of a site, each once: a value from memory is one of those that it may be.
+
+        Raises UndecidedError where it tells whether they are counted.
+        """
+        told: list[int] = []
+        for load in reversed(loads_around(site)):
+            at = site.iterators.index(load.iterator) - self.frame.depth
+            if at < 0 or rel.is_told(found, at):
+                continue
+            once = rel.without_output(found, at)
+            any_value = rel.without_dims(self.frame.in_range(site, load), told)
+            if not isl.is_subset_map(rel.with_output(once, at, any_value), found):
+                raise UndecidedError(
+                    f"how often {site.op.origin.text} has run depends on values from memory",
+                    site.op.origin.span,
+                )
+            found = once
+            told.append(at)
+        return found
 
     def arrivals(self, site: Site, access: Access) -> rel.Count:
         """The number of Arrives homed at the element before an instance: an Arrive's rank."""
@@ -134,7 +155,7 @@ class Counts:
         """How many instances of the sites there are on each element, in the whole frame."""
         counts = []
         for site, access in sites:
-            found = isl.inverse(self.frame.cells(site, access))
+            found = self._once(isl.inverse(self.frame.cells(site, access)), site)
             count = rel.count_outputs(found)
             if count is None and not isl.is_empty(found):
                 raise UndecidedError(

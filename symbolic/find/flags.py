@@ -10,11 +10,14 @@ from exogpu.ir.listed import Json, condition_json, control_json
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, CVar
 from exogpu.ir.walk import control_variables
+from exogpu.solvers import smt
+from exogpu.symbolic.encode.counted import lemmas_on
+from exogpu.symbolic.encode.drafts import Encoder
 from exogpu.symbolic.encode.expressions import pieces_at
 from exogpu.symbolic.encode.witness import named, names_of
 from exogpu.symbolic.find.domains import Model
 from exogpu.symbolic.find.witness import Seeker
-from exogpu.symbolic.sites import Site
+from exogpu.symbolic.sites import Site, UndecidedError
 
 
 def flag_waits(model: Model, seeker: Seeker) -> tuple[str, ...]:
@@ -22,10 +25,33 @@ def flag_waits(model: Model, seeker: Seeker) -> tuple[str, ...]:
     `exogpu.result.proof.Proof.waits` has it; empty where it is counted by iterations of a nest.
     An iterator is told by the number of loops around its own, loads included."""
     return tuple(
-        "" if seeker.apart(model.called[site.op.barrier.name]) else _count(model, seeker, site)
+        _waited(model, seeker, site)
         for site in model.sites
         if isinstance(site.op, Await) and model.variables[site.op.barrier.name].counts_all
     )
+
+
+def _waited(model: Model, seeker: Seeker, site: Site) -> str:
+    assert isinstance(site.op, Await)
+    name = site.op.barrier.name
+    try:
+        if seeker.apart(model.called[name]):
+            return ""
+        told = model.is_numbered(name) or _is_counted(model, seeker, name, site)
+        return _count(model, seeker, site) if told else ""
+    except UndecidedError:
+        return ""
+
+
+def _is_counted(model: Model, seeker: Seeker, name: Sym, site: Site) -> bool:
+    """Whether a solver confirms the number at an Await of a flag of which the proof counts none."""
+    lemmas = lemmas_on(Encoder(model, seeker), name)
+    drafts = (draft for draft in lemmas if draft.second is site or not _waits(draft.second))
+    return all(smt.ask_z3(draft.script).word == "unsat" for draft in drafts)
+
+
+def _waits(site: Site | None) -> bool:
+    return site is not None and isinstance(site.op, Await)
 
 
 def _count(model: Model, seeker: Seeker, site: Site) -> str:

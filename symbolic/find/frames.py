@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, assert_never
 from exogpu.amir.nodes import Loop
 from exogpu.ir.isltext import conjunction, identifier
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, Interval, Point
+from exogpu.ir.nodes import Access, BExpr, Interval, Point
 from exogpu.ir.walk import control_variables
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
@@ -204,15 +204,14 @@ class Frame:
         variable = self.model.variables[access.name]
         read = self._read | self.model.read_by(*variable.shape, *expressions_of(access))
         dims = [f"e{at}" for at in range(len(access.coords))]
-        inside: list[str] = []
+        inside, expr = list[str](), self.model.expr
         for dim, coord, extent in zip(dims, access.coords, variable.shape, strict=True):
-            inside.append(f"0 <= {dim} < {self.model.expr(extent)}")
+            inside.append(f"0 <= {dim} < {expr(extent)}")
             match coord:
                 case Point():
-                    inside.append(f"{dim} = {self.model.expr(coord.at)}")
+                    inside.append(f"{dim} = {expr(coord.at)}")
                 case Interval():
-                    lo, hi = self.model.expr(coord.lo), self.model.expr(coord.hi)
-                    inside.append(f"{lo} <= {dim} < {hi}")
+                    inside.append(f"{expr(coord.lo)} <= {dim} < {expr(coord.hi)}")
                 case _:
                     assert_never(coord)
         text = (
@@ -223,6 +222,24 @@ class Frame:
         if read != self._read:
             found = rel.under(found, self.model.known(read))
         return found.coalesce()
+
+    def where(self, site: Site, condition: BExpr) -> isl.Set:
+        """The instances of a site at which a condition of sizes and iterators holds."""
+        read = self._read | control_variables(self.model.definitions.condition(condition))
+        text = f"{self._head_of(read)}{{ {self._tuple(site)} : {self.model.condition(condition)} }}"
+        found = isl.intersect(isl.parse_set(text), self._instances(site))
+        return found.set_tuple_name(site.tuple_name)
+
+    def in_range(self, site: Site, loop: Loop) -> isl.Set:
+        """The tuples of a site, its instances among them, in which an iterator is in its range."""
+        read = self._read | self.model.read_by(loop.lo, loop.hi)
+        text = f"{self._head_of(read)}{{ {self._tuple(site)} : {self.model.in_range(loop)} }}"
+        return isl.parse_set(text).set_tuple_name(site.tuple_name)
+
+    def without_element(self, points: isl.Set, site: Site) -> isl.Map:
+        """Instances of a site as pairs with no element: `S7[k] -> []`."""
+        found = isl.parse_map(f"{self._head}{{ {self._tuple(site)} -> [] }}")
+        return isl.restrict_domain(rel.from_tuple(found, site.tuple_name), points)
 
     def elements(self, name: Sym) -> isl.Set:
         """All elements of a variable, whatever the iteration and its guards: `V2[i, j]`."""
@@ -336,8 +353,7 @@ class Frame:
             return order
         assert first.residence is not None
         ins, outs = len(first.loops) - self.depth, len(second.loops) - self.depth
-        last = range(1, len(tasks) + 1)
-        alike = rel.equal_dims(order, [(ins - d, outs - d) for d in last])
+        alike = rel.equal_dims(order, [(ins - d, outs - d) for d in range(1, len(tasks) + 1)])
         around = first.residence.depth - self.depth
         if around < 0:  # The position is a parameter.
             return alike

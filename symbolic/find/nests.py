@@ -18,11 +18,19 @@ from exogpu.amir.nodes import Arrive, Await, Loop
 from exogpu.ir.isltext import identifier
 from exogpu.ir.names import Sym
 from exogpu.solvers import isl
+from exogpu.solvers import isl_iterations as iterations
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.counts import Counts
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.steady import steady
-from exogpu.symbolic.sites import Site, UndecidedError, counted_on, home_of, targets_of
+from exogpu.symbolic.sites import (
+    Site,
+    UndecidedError,
+    counted_on,
+    home_of,
+    targets_of,
+    where_begun,
+)
 
 Ends = Mapping[Site, isl.Map]
 """By Arrive, pairs (instance, Arrive)."""
@@ -141,6 +149,17 @@ class Nest:
         found = rel.graph(self.inner.whole(self.inner.arrives(self.name), elements))
         return found if rel.is_constant(found) else None
 
+    def whole_rings(self, ring: int) -> isl.Set | None:
+        """The sizes at which each iteration has a multiple of so many Arrives on each element; None
+        where that depends on the iteration."""
+        names = [identifier(loop.iterator) for loop in self.loops[self.frame.depth :]]
+        if self.total is None or not all(iterations.is_free_of(self.total, n) for n in names):
+            return None
+        total = self.total
+        for name in names:
+            total = iterations.for_any(total, name)
+        return rel.params_with_multiples(total, ring)
+
     def is_like(self, other: Nest) -> bool:
         """Whether iterations before have counted as many on both barriers: the same loops are set
         apart, within allocations in the same loops, and an iteration has as many Arrives."""
@@ -152,11 +171,19 @@ class Nest:
         around, others = (self.frame.model.scope(one.name, span) for one in (self, other))
         return around == others and isl.is_equal(isl.image(self.total), isl.image(other.total))
 
+    def begins(self, site: Site) -> int | None:
+        """In how many of the loops set apart a slot is bound before all that is counted there; None
+        where it is counted within an iteration of all of them."""
+        scope = self.frame.model.scope(self.name, self.reason.span)
+        return where_begun(site, self.loops, (*self.arrives, *self.awaits), len(scope))
+
     def begun(self, site: Site) -> isl.Set:
         """The instances before which an earlier iteration has counted."""
         found = rel.nowhere(self.frame.domain(site))
+        begins = self.begins(site)
+        depth = len(self.loops) if begins is None else begins
         for arrive in self.arrives:
-            earlier = self.frame.later_iteration(arrive, site, len(self.loops))
+            earlier = self.frame.later_iteration(arrive, site, depth)
             earlier = self.frame.same_allocation(earlier, arrive, site, self.name)
             found = isl.union(found, isl.image(earlier))
         return found

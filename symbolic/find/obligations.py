@@ -7,8 +7,9 @@ sees a record; what it leaves is decided with threads as coordinates.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import islice
 from typing import Final
 
@@ -17,7 +18,7 @@ from exogpu.ir.types import Policy
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.encode.witness import FULL, Label
-from exogpu.symbolic.find.closure import Step, close, granted_at, granted_from_start
+from exogpu.symbolic.find.closure import Grants, Step, close, granted_at, granted_from_start
 from exogpu.symbolic.find.dependences import Cleared, Dependence, uncleared
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.holders import Holder, first_seen, holder, instances, members
@@ -174,13 +175,46 @@ def _close(
     where `every` grant is to be a candidate, at the end."""
     if not _open(goals):
         return
-    original = records.op.timeline
     checks = [goal.dependence.check.op for goal in goals]
     asked = [check for check in checks if isinstance(check, Check)]
     rounds = close(syncs, records, policy, asked)
-    if syncs.between_tasks and not records.exact:
+    further = syncs.between_tasks and records.exact and not every
+    if further or (syncs.between_tasks and not records.exact):
         rounds = islice(rounds, ROUNDS)
-    for grants in deque(rounds, 1) if every else rounds:
+    _take_rounds(syncs, records, goals, policy, deque(rounds, 1) if every else rounds, every=every)
+    if further:
+        _close_further(syncs, records, goals, policy)
+
+
+def _close_further(syncs: Syncs, records: Holder, goals: list[Goal], policy: Policy) -> None:
+    """The rounds after the first, where tasks wait for tasks and there may be no last one: of the
+    records that are left, and where a sync may show them to the threads of their checks."""
+    checks = [goal.dependence.check.op for goal in _open(goals)]
+    asked = [check for check in checks if isinstance(check, Check)]
+    if not asked:
+        return
+    reach = _reach(syncs, next(close(syncs, records, policy, asked)).full)
+    shown = [(goal, _may_be_shown(syncs, goal, reach, records.exact)) for goal in _open(goals)]
+    sought = [(goal, pairs) for goal, pairs in shown if not isl.is_empty(pairs)]
+    if not sought:
+        return
+    among = reduce(isl.union, (isl.domain(pairs) for _, pairs in sought))
+    rounds = close(syncs, records, policy, asked, among)
+    _take_rounds(syncs, records, [goal for goal, _ in sought], policy, rounds)
+
+
+def _take_rounds(
+    syncs: Syncs,
+    records: Holder,
+    goals: list[Goal],
+    policy: Policy,
+    rounds: Iterable[Grants],
+    *,
+    every: bool = False,
+) -> None:
+    """Takes from each goal what each round of the closure discharges, as long as any is open."""
+    original = records.op.timeline
+    for grants in rounds:
         steps = tuple(grants.steps)
         for goal in _open(goals):
             check, among = goal.dependence.check, goal.left
@@ -199,6 +233,36 @@ def _close(
                     _take(goal, how, among if every else goal.left)
         if not _open(goals):
             return
+
+
+def _may_be_shown(syncs: Syncs, goal: Goal, reach: Mapping[int, isl.Map], exact: bool) -> isl.Map:
+    """What is left of a goal and some sync may still show to the check's threads."""
+    found = rel.empty_like(goal.left)
+    for number, pairs in reach.items():
+        reached = _reached(syncs.frame, syncs.site(number), goal.dependence.check, exact=exact)
+        shown = isl.intersect_map(goal.left, isl.compose(pairs, reached))
+        found = isl.union_map(found, shown)
+    return found
+
+
+def _reach(syncs: Syncs, first: Mapping[int, isl.Map]) -> dict[int, isl.Map]:
+    """By granting site, at least all that any number of hops leads to from the first grants,
+    whatever the timelines."""
+    hops = [
+        pairs
+        for granted in syncs.granting
+        for site in syncs.firing
+        for _, pairs in syncs.hops(granted, site)
+    ]
+    names = {site.tuple_name: site.number for site in syncs.granting}
+    found = dict(first)
+    for chain in rel.chains(hops):
+        start, end = (names[name] for name in rel.ends(chain))
+        if start in first:
+            further = isl.compose(first[start], chain)
+            known = found.get(end)
+            found[end] = further if known is None else isl.union_map(known, further)
+    return found
 
 
 def _open(goals: Sequence[Goal]) -> list[Goal]:

@@ -218,7 +218,7 @@ def any_thread(await_: Site) -> Holder:
 
 def _early_arrivals(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Event]:
     """(i) every thread of arrival r + d on an element, and of every instruction trailing on it,
-    is ordered after some Await for arrival r or later on it."""
+    is ordered after an Await for arrival r on it; under `paper`, for r or a later one."""
     for site in (*uses.arrives, *uses.trailing):
         deep = uses.ranks.deep(site, depth)
         asked = isl.restrict_domain(targets(uses, site), deep)
@@ -231,11 +231,11 @@ def _early_arrivals(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_
 
 
 def late_enough(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl.Map:
-    """The Awaits for arrival r or later, and arrivals r + d (or instructions trailing on it) on
-    their element, that come after them."""
+    """The Awaits for arrival r, and arrivals r + d (or instructions trailing on it) on their
+    element, that come after them; under `paper`, those for a later arrival, too."""
     counts = isl.intersect_map(
         rel.pairs(element(uses, await_), targets(uses, site)),
-        isl.inverse(uses.ranks.released(site, await_, depth)),
+        isl.inverse(uses.ranks.received(site, await_, depth)),
     )
     return isl.intersect_map(counts, earlier(uses, await_, site))
 

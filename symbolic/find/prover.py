@@ -18,6 +18,7 @@ from exogpu.result.hazards import HazardKind
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.solvers.isl_budget import IslGaveUpError, limited
+from exogpu.symbolic.find.alike import slot_failures
 from exogpu.symbolic.find.barriers import barrier_failures, uses_of
 from exogpu.symbolic.find.dependences import Dependence, dependences
 from exogpu.symbolic.find.domains import Model
@@ -212,6 +213,7 @@ class Analysis:
             return
         frame = frame_of(self.model, name)
         assert frame is not None
+        self._found[name].violations.extend(slot_failures(self.syncs(frame), name))
         done: list[tuple[Loop, ...]] = []
         if not frame.loops:
             for loops in self.nests(name):

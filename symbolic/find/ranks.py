@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from exogpu.amir.nodes import Await
 from exogpu.ir.names import Sym
+from exogpu.machine.literal_records import own_arrival
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.counts import Counts
@@ -26,8 +27,8 @@ class Ranks(Counts):
 
     def edge(self, site: Site, await_: Site) -> isl.Map:
         """The instances of an Arrive, or of a Record with a trailing barrier, and the Awaits that
-        their tags release: on an element they target, of the same allocation, later, with
-        `rank <= Max`; the rank is that of the home (decision 15)."""
+        their tags release: on an element they target, of the same allocation, later, of a rank
+        that the Await receives; the rank is that of the home (decision 15)."""
         awaited = await_.op
         assert isinstance(awaited, Await)
         home, targets = home_of(site), targets_of(site)
@@ -40,7 +41,7 @@ class Ranks(Counts):
             )
         if isl.is_empty(found):
             return found
-        return rel.coalesce(isl.intersect_map(found, self.released(site, await_, 0)))
+        return rel.coalesce(isl.intersect_map(found, self.received(site, await_, 0)))
 
     # --- comparisons of ranks ---------------------------------------------------------------
 
@@ -61,6 +62,13 @@ class Ranks(Counts):
         """Whether a barrier's ranks are compared by order; its counts agree at the end."""
         return self._nests.get(name) is not None
 
+    def received(self, site: Site, await_: Site, plus: int) -> isl.Map:
+        """The pairs of which an Await of `bound(await_) + plus` receives the tag `rank(site)`."""
+        assert isinstance(await_.op, Await)
+        if own_arrival(self.frame.model.program.policy, await_.op.n):
+            return self.due(site, await_, plus)
+        return self.released(site, await_, plus)
+
     def released(self, site: Site, await_: Site, plus: int) -> isl.Map:
         """The pairs with `rank(site) <= bound(await_) + plus`, of one element at least."""
         key = (site.number, await_.number, plus)
@@ -70,6 +78,8 @@ class Ranks(Counts):
 
     def _at_most(self, site: Site, await_: Site, plus: int) -> isl.Map:
         home = home_of(site)
+        if not self.frame.model.is_numbered(home.name):
+            return rel.every_pair(self.frame.domain(site), self.frame.domain(await_))
         try:
             rank, bound = self.arrivals(site, home), self.bound(await_)
         except UndecidedError as reason:
@@ -80,9 +90,16 @@ class Ranks(Counts):
         """The pairs with `rank(site) = bound(await_) + plus`."""
         key = (site.number, await_.number, plus)
         if key not in self._due:
-            sooner = self.released(site, await_, plus - 1)
-            self._due[key] = isl.subtract_map(self.released(site, await_, plus), sooner)
+            self._due[key] = self._equal(site, await_, plus)
         return self._due[key]
+
+    def _equal(self, site: Site, await_: Site, plus: int) -> isl.Map:
+        try:
+            rank, bound = self.arrivals(site, home_of(site)), self.bound(await_)
+        except UndecidedError:
+            sooner = self.released(site, await_, plus - 1)
+            return isl.subtract_map(self.released(site, await_, plus), sooner)
+        return rel.pairs(rel.graph(rank), rel.graph(rel.plus(bound, plus)))
 
     def deep(self, site: Site, depth: int) -> isl.Set:
         """The instances whose rank is at least `depth`."""

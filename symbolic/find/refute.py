@@ -8,11 +8,26 @@ refutation too, at the smallest sizes at which that pair is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final, TypeAlias
 
-from exogpu.amir.nodes import Op, Program
+from exogpu.amir.nodes import (
+    Alloc,
+    Check,
+    CheckBarrier,
+    CheckInitialised,
+    Clear,
+    Initialise,
+    Loop,
+    Op,
+    Program,
+    Record,
+    Release,
+    Require,
+)
+from exogpu.amir.walk import only, path_to
 from exogpu.ir.isltext import conjunction, identifier
 from exogpu.machine.violation import Violation
 from exogpu.result.errors import NOWHERE, Span
@@ -59,7 +74,8 @@ def refute(program: Program, findings: Findings, machine: Machine) -> Refutation
         sizes = smallest_sizes(program, findings, tried)
         if sizes is None:
             break
-        confirmed = machine(program, sizes)
+        part = _part_failing(program, findings, sizes)
+        confirmed = machine(part, sizes) or (machine(program, sizes) if part is not program else ())
         if confirmed:
             break
         tried.append(sizes)
@@ -84,9 +100,11 @@ def refute(program: Program, findings: Findings, machine: Machine) -> Refutation
 def _approximates(findings: Findings) -> bool:
     """Whether what is predicted may not happen: slots in nests are told by order alone, values from
     memory by their ranges, and of tasks that are left out it is not known how many there are."""
-    evidence = findings.evidence
-    if evidence is None:
-        return False
+    return findings.evidence is not None and approximates(findings.evidence)
+
+
+def approximates(evidence: Evidence) -> bool:
+    """The same of what is found from some evidence."""
     return bool(evidence.model.slots or evidence.model.loads or _leaves_out(evidence))
 
 
@@ -191,9 +209,7 @@ def faults(program: Program, findings: Findings) -> tuple[Fault, ...]:
     """
     by_pair: dict[Pair, list[Finding]] = {}
     for finding in findings.violations:
-        record = None if finding.record is None else finding.record.op
-        pair = _pair(finding.kind, finding.variable.name, finding.check.op, record)
-        by_pair.setdefault(pair, []).append(finding)
+        by_pair.setdefault(pair_of_finding(finding), []).append(finding)
     found: list[Fault] = []
     for pair, several in by_pair.items():
         try:
@@ -215,11 +231,16 @@ def further(
 ) -> Iterator[Refutation]:
     """Beside the first refutation, each pair of statements at fault at its own smallest sizes.
 
-    `machine` finds the first violation of each pair of operations.
+    `machine` finds the first violation of each pair of operations.  It runs the part of the
+    program that a pair needs, where all pairs are known.
     """
     ran: dict[tuple[int, ...], tuple[Violation, ...]] = {}
+    every = () if findings.undecided or _approximates(findings) else findings.violations
 
-    def at(sizes: Mapping[str, int]) -> tuple[Violation, ...]:
+    def at(sizes: Mapping[str, int], pairs: Collection[Pair]) -> tuple[Violation, ...]:
+        if every:
+            part = part_at_fault(program, [one for one in every if pair_of_finding(one) in pairs])
+            return _in_order(program, machine(part, sizes))
         key = tuple(sizes.values())
         if key not in ran:
             ran[key] = machine(program, sizes)
@@ -227,25 +248,93 @@ def further(
 
     told = {pair_of(first.violation)}
     here = {(*pair_of(first.violation), _line(first.violation))}
-    for violation in at(first.sizes):
+    found = faults(program, findings)
+    first_key = _order(first.sizes)
+    early = {fault.pair for fault in found if _order(fault.sizes) <= first_key} | told
+    for violation in at(first.sizes, early):
         # At one run each Await at fault is named.
-        if (pair := (*pair_of(violation), _line(violation))) not in here:
-            here.add(pair)
+        if (named := (*pair_of(violation), _line(violation))) not in here:
+            here.add(named)
             told.add(pair_of(violation))
             yield Refutation(first.sizes, violation, None)
-    for fault in faults(program, findings):
-        if fault.pair in told:
-            continue
-        for violation in at(fault.sizes):
-            if pair_of(violation) == fault.pair:
-                told.add(fault.pair)
-                yield Refutation(fault.sizes, violation, None)
-                break
+    late = [fault for fault in found if fault.pair not in told]
+    for sizes, pairs in _by_sizes(late):
+        violations = {pair_of(v): v for v in reversed(at(sizes, pairs))}
+        for pair in pairs:
+            if pair not in told and pair in violations:
+                told.add(pair)
+                yield Refutation(sizes, violations[pair], None)
+
+
+def _by_sizes(found: Iterable[Fault]) -> Iterator[tuple[Mapping[str, int], list[Pair]]]:
+    """The pairs that are first at fault at the same sizes."""
+    for _, some in groupby(found, key=lambda fault: _order(fault.sizes)):
+        several = list(some)
+        yield several[0].sizes, [fault.pair for fault in several]
+
+
+def part_at_fault(program: Program, violations: Sequence[Finding]) -> Program:
+    """The synchronisation of a program, and of its accesses those of some findings alone: what
+    else there is orders nothing between them, and overwrites none of their records."""
+    sites = [site for one in violations for site in (one.check, one.record) if site is not None]
+    ops = {site.op for site in sites}
+    names = {one.variable for one in violations}
+    barriers = {v.name for v in program.variables if v.mechanism is not None}
+
+    def needed(op: Op) -> bool:
+        match op:
+            case Alloc() | Release():
+                return op.name in names or op.name in barriers
+            case Clear() | Initialise():
+                return op.access.name in names
+            case Record():
+                return op in ops or op.trailing is not None
+            case Check() | CheckInitialised() | CheckBarrier():
+                return op in ops
+            case Require():
+                return False
+            case _:
+                return True
+
+    return replace(program, body=only(program.body, needed))
+
+
+def _part_failing(program: Program, findings: Findings, sizes: Mapping[str, int]) -> Program:
+    """The part that the violations at these sizes need; all of it where more may happen."""
+    if findings.undecided or _approximates(findings):
+        return program
+    return part_at_fault(program, list(_failing_at(findings, sizes)))
+
+
+def _in_order(program: Program, violations: Iterable[Violation]) -> tuple[Violation, ...]:
+    """Violations as the program executes them."""
+
+    def moment(violation: Violation) -> tuple[int, ...]:
+        values = [value for _, value in violation.iteration]
+        found: list[int] = []
+        for place, op in path_to(program.body, violation.check):
+            found.append(place)
+            if isinstance(op, Loop) and values:
+                found.append(values.pop(0))
+        return tuple(found)
+
+    return tuple(sorted(violations, key=moment))
 
 
 def pair_of(violation: Violation) -> Pair:
     """What tells one hazard from another."""
     return _pair(violation.kind, violation.variable, violation.check, violation.record)
+
+
+def pairs_at_fault(violations: Iterable[Finding]) -> frozenset[Pair]:
+    """The pairs of statements at fault, at any sizes."""
+    return frozenset(map(pair_of_finding, violations))
+
+
+def pair_of_finding(finding: Finding) -> Pair:
+    """The pair of a finding."""
+    record = None if finding.record is None else finding.record.op
+    return _pair(finding.kind, finding.variable.name, finding.check.op, record)
 
 
 def _line(violation: Violation) -> Span | None:

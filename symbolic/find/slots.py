@@ -7,18 +7,26 @@ one by at least a ring of Arrives between the two, or none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from exogpu.amir.nodes import Loop, OnWindow
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import CVar, Int, Point
+from exogpu.ir.nodes import Int
+from exogpu.ir.walk import is_whole
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.frames import Frame
 from exogpu.symbolic.find.nests import Nest
 from exogpu.symbolic.find.ranks import Ranks
 from exogpu.symbolic.find.steady import Steady
-from exogpu.symbolic.sites import Site, UndecidedError, counted_on, slot_of, slots_around
+from exogpu.symbolic.sites import (
+    Site,
+    UndecidedError,
+    counted_on,
+    read_by,
+    slot_of,
+    slots_around,
+)
 
 
 class SlotPairs:
@@ -40,11 +48,63 @@ class SlotPairs:
         """The pairs of one slot; in nests those of one iteration alone."""
         return self._among(relation, first, second, surely=True)
 
-    def _where_bound(self, relation: isl.Map, site: Site, surely: bool) -> isl.Map:
-        """The relation without instances of another slot than they count; in nests that is known
-        of the first iteration alone, and others are left out where they should be there surely."""
+    def place(self, loop: Loop) -> Site:
+        """The place where a slot is bound.  Raises UndecidedError of one outside of the frame."""
+        if loop not in self._slots:
+            raise UndecidedError("a slot of a barrier that outlives it", loop.origin.span)
+        return self._slots[loop]
+
+    def alike(self, left: Site, right: Site, loop: Loop) -> isl.Map:
+        """The pairs of places at which two slots of a ring are surely one number."""
+        assert isinstance(loop.hi, Int)
+        try:
+            return self._same(left, right, loop.hi.value, surely=True)
+        except UndecidedError as reason:
+            one, other = (self.ranks.nest(slot_of(at).name, reason) for at in (left, right))
+        depth = one.begins(left)
+        if depth is None or other.begins(right) != depth:
+            raise one.reason
+        first, second = self.frame.domain(left), self.frame.domain(right)
+        if not one.is_like(other):
+            first = isl.subtract(first, one.begun(left))
+            second = isl.subtract(second, other.begun(right))
+        within = range(depth - self.frame.depth)
+        return rel.equal_dims(rel.every_pair(first, second), [(at, at) for at in within])
+
+    def begun_anew(self, slot: Site, loop: Loop) -> isl.Set:
+        """The instances at which a slot is surely 0."""
+        assert isinstance(loop.hi, Int)
+        ring = loop.hi.value
+        try:
+            return rel.multiples(self.ranks.arrivals(slot, slot_of(slot)), ring)
+        except UndecidedError as reason:
+            nest = self.ranks.nest(slot_of(slot).name, reason)
+        depth, counts = len(nest.loops), nest.inner
+        assert counts is not None
+        if nest.begins(slot) is not None:
+            return isl.subtract(self.frame.domain(slot), self._carried_over(nest, slot, ring))
+        if slot.loops[:depth] != nest.loops:
+            raise nest.reason
+        inner = rel.multiples(counts.arrivals(slot, slot_of(slot)), ring)
+        known = isl.domain(nest.outside(rel.identity(inner), slot, slot))
+        return isl.subtract(known, self._carried_over(nest, slot, ring))
+
+    def _carried_over(self, nest: Nest, site: Site, ring: int) -> isl.Set:
+        """The instances before which earlier iterations may have counted other than whole rings."""
+        begun = nest.begun(site)
+        whole = nest.whole_rings(ring)
+        return begun if whole is None else isl.subtract(begun, rel.set_under(begun, whole))
+
+    def _where_bound(
+        self, relation: isl.Map, site: Site, surely: bool, met: Collection[Loop]
+    ) -> isl.Map:
+        """The relation without instances of another slot than they count; in nests that is known of
+        the first iteration, and where each iteration has whole rings: others are left out where
+        they should be there surely.  Not of those that met another slot."""
+        assert isinstance(site.op, OnWindow)
+        read = read_by(site.op.access)
         for loop in slots_around(site):
-            if loop.iterator not in _points(site) or loop not in self._slots:
+            if loop in met or loop.iterator not in read or loop not in self._slots:
                 continue
             key = (site.number, loop, surely)
             if key not in self._bounds:
@@ -63,14 +123,16 @@ class SlotPairs:
             raise nest.reason
         inner = _counted(counts.frame, counts.arrivals(slot, slot_of(slot)), site, loop)
         known = isl.domain(nest.outside(rel.identity(inner), site, site))
-        begun = rel.restrict_range(self.frame.to_outer(site, slot), nest.begun(slot))
+        assert isinstance(loop.hi, Int)
+        unsure = self._carried_over(nest, slot, loop.hi.value)
+        begun = rel.restrict_range(self.frame.to_outer(site, slot), unsure)
         return (isl.subtract if surely else isl.union)(known, isl.domain(begun))
 
     def _among(self, relation: isl.Map, first: Site, second: Site, *, surely: bool) -> isl.Map:
         meeting = list(_meeting(first, second))
-        if not meeting:
-            relation = self._where_bound(relation, first, surely)
-            return isl.inverse(self._where_bound(isl.inverse(relation), second, False))
+        met = {loop for one, other, _ in meeting for loop in (one, other)}
+        relation = self._where_bound(relation, first, surely, met)
+        relation = isl.inverse(self._where_bound(isl.inverse(relation), second, False, met))
         for one, other, ring in meeting:
             if one not in self._slots or other not in self._slots:
                 raise UndecidedError("a slot of a barrier that outlives it", one.origin.span)
@@ -181,16 +243,20 @@ def _meeting(first: Site, second: Site) -> Iterator[tuple[Loop, Loop, int]]:
     """The slots that index one dimension of two accesses, with their ring."""
     mine = {loop.iterator: loop for loop in slots_around(first)}
     others = {loop.iterator: loop for loop in slots_around(second)}
-    for name, another in zip(_points(first), _points(second), strict=True):
-        if name in mine and another in others:
-            one, other = mine[name], others[another]
+    for one, other in zip(_indices(first, mine), _indices(second, others), strict=True):
+        if one is not None and other is not None and one.hi == other.hi:
             assert isinstance(one.hi, Int)
-            if one.hi == other.hi:
-                yield one, other, one.hi.value
+            yield one, other, one.hi.value
 
 
-def _points(site: Site) -> Iterator[Sym | None]:
-    """By dimension of an access, the variable that is the whole index."""
+def _indices(site: Site, slots: Mapping[Sym, Loop]) -> Iterator[Loop | None]:
+    """By dimension of an access, the slot that is the whole index, as a point or an interval."""
     assert isinstance(site.op, OnWindow)
+    single = frozenset(
+        loop.iterator
+        for loop in site.loops
+        if (loop.lo, loop.hi, loop.slot) == (Int(0), Int(1), None)
+    )
     for coord in site.op.access.coords:
-        yield coord.at.name if isinstance(coord, Point) and isinstance(coord.at, CVar) else None
+        names = [name for name in slots if is_whole(coord, name, single)]
+        yield slots[names[0]] if names else None

@@ -158,7 +158,9 @@ class Seeker:
         own = self._names_of(site, "here")
         element = element_names(len(self.model.variables[site.op.access.name].shape))
         reached = self.evidence.reached.get(read)
-        for one in () if reached is None else reached.written:
+        if reached is None:
+            return
+        for one in reached.written:
             if one.by is None:
                 yield At(one.write.number, tuple(own[name] for name in one.write.iterators))
                 continue

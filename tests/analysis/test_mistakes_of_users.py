@@ -195,7 +195,7 @@ MISTAKES = {
     ),
     "nobody awaits": (
         changed(NAMED, ("                Await(full, cuda_in_order)\n", "")),
-        "Await(full, cuda_in_order, ~0) before line 15, for its threads to wait",
+        "Await(full, cuda_in_order, ~0)` before line 15",
     ),
     "no contract helps": (
         COUNTS,
@@ -229,7 +229,7 @@ MISTAKES = {
     ),
     "arrives early": (
         changed(CHAIN, (STORE + ARRIVE, ARRIVE + STORE)),
-        "let Arrive at line 16 on ready come after the write of line 18",
+        "move the Arrive of line 16 to after line 18",
     ),
     "waits for itself": (
         changed(CHAIN, ("ready[m - 1]", "ready[m]")),

@@ -114,11 +114,11 @@ def test_the_manifest_says_how_it_was_checked(monkeypatch):
     monkeypatch.setattr(type(scale), "check", lambda self, **asked: undecided)
     with pytest.raises(ExoGpuError, match=r"X960.*too hard"):
         scale.emit()
-    _, manifest = scale.emit(at={"M": 3, "i": 0}, policy=Policy.PAPER)
+    _, manifest = scale.emit(at={"M": 3, "i": 0})
     assert manifest["checked"] == {
         "how": "at sizes",
         "sizes": {"M": 3, "i": 0},
-        "policy": "paper",
+        "policy": "ptx",
         "certificate": None,
     }
     monkeypatch.undo()

@@ -10,6 +10,9 @@ from fake_cuda import CudaArray, FakeDriver, aligned
 
 from exogpu import proc
 from exogpu.codegen.runtime import Kernel, LaunchError, driver
+from exogpu.frontend.instructions import instr
+from exogpu.hw.operands import CUDA_MEMORY, HOST, STREAM
+from exogpu.hw.units import cuda_thread
 from exogpu.result.errors import ExoGpuError
 
 
@@ -129,3 +132,32 @@ def test_what_is_no_constant_of_the_type_is_refused(launched, a, b):
     with pytest.raises(LaunchError):
         kernel(a, b, CudaArray(aligned((32,))))
     assert launched == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"cuda": False, "dst": STREAM}, "accesses dst on the stream, later than it is called"),
+        ({"unit": cuda_thread, "dst": CUDA_MEMORY}, "writes dst, which a kernel takes by value"),
+    ],
+)
+def test_only_the_cpu_and_launches_access_them(arguments, expected):
+    """A copy to it was proved to be in order with the launch that takes its value (decision 43)."""
+
+    @instr(template="{dst}[0] = 1;", **arguments)
+    def put(dst: f32[4] @ CudaGridConstant):
+        for i in seq(0, 4):
+            dst[i] = 1
+
+    with pytest.raises(ExoGpuError, match=expected) as refused:
+        put.instantiate({})
+    assert [d.code for d in refused.value.diagnostics] == ["T221"]
+
+
+def test_the_cpu_may_by_an_instruction_of_its_own():
+    @instr(cuda=False, dst=HOST, template="{dst}[0] = 1;")
+    def put(dst: f32[4] @ CudaGridConstant):
+        for i in seq(0, 4):
+            dst[i] = 1
+
+    assert put.instantiate({}).name == "put"

@@ -192,8 +192,35 @@ def test_windows_with_gaps_are_refused():
     assert [d.code for d in refused.value.diagnostics] == ["G806"]
 
 
+@proc
+def staged(n: size, m: size, d: f32[n, m] @ CudaGmemLinear, sums: f32[n]):
+    """Rows are copied to memory of the host, and added up there."""
+    total: f32[1]
+    for i in seq(0, n):
+        row: f32[m]
+        total[0] = 0
+        cuda_memcpy_to_host(m, row[:], d[i, :])
+        Fence(cuda_stream_sync, cpu_in_order)
+        for k in seq(0, m):
+            total[0] += row[k]
+        sums[i] = total[0]
+
+
+def test_memory_that_the_stream_copies_outlives_a_call_that_fails():
+    """The function returns where a call fails: then the destructor waits, and only then."""
+    assert staged.check().word == "proved"
+    text = body(staged)
+    assert "std::vector<float> total;" in text
+    assert "HostArray<float> row(stream);" in text
+    assert "cudaMemcpyAsync(&row.data()[0], " in text
+    assert (
+        text.index("cudaStreamSynchronize") < text.index("row.release();") < text.index("return 0;")
+    )
+    assert "HostArray" not in emitted(by_rows).host.source
+
+
 @pytest.mark.skipif(NO_NVCC, reason="no nvcc or no gcc on this machine")
-@pytest.mark.parametrize("procedure", [by_rows, SPLIT_K], ids=lambda p: p.name)
+@pytest.mark.parametrize("procedure", [by_rows, SPLIT_K, staged], ids=lambda p: p.name)
 def test_shared_object(procedure):
     """It compiles, and the function has C linkage."""
     library = procedure.compile(unchecked=True).shared_object

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from campaigns.emulator.launch import Emulated
 from campaigns.emulator.orders import ORDERS
 from exogpu import proc
+from exogpu.cli.loader import load
 from exogpu.result.errors import ExoGpuError
 
 
@@ -84,3 +86,27 @@ def test_a_value_that_has_no_name_at_the_await_is_refused():
     assert [warning.code for warning in verdict.warnings] == ["G803"]
     with pytest.raises(ExoGpuError, match="how many arrivals this Await of ready waits for"):
         kernel.emit()
+
+
+def test_a_flag_that_a_table_names_is_awaited_by_its_number(tmp_path):
+    """One Arrive on each flag, whichever the table names; else nothing is emitted."""
+    tables = Path(__file__).parent.parent / "cases" / "verdicts" / "tables.py"
+    (unit,) = load(f"{tables}::one_table")
+    assert unit.procedure is not None
+    made, manifest = unit.procedure.emit()
+    (line,) = awaits(made.source)
+    assert line.endswith(", 1);"), line
+    if shutil.which("g++") is not None:
+        emulated = Emulated(made.source, manifest, tmp_path)
+        dep = np.array([3, 0, 1, 0, 2], np.int32)
+        x = np.arange(160, dtype=np.float32).reshape(5, 32)
+        expected = np.zeros_like(x)
+        unit.procedure.run(M=5, dep=dep, x=x, y=expected)
+        for order in ORDERS:
+            y = np.zeros_like(x)
+            emulated({"dep": dep, "x": x, "y": y}, {"M": 5}, order)
+            assert np.array_equal(y, expected)
+    (unit,) = load(f"{tables}::sometimes")
+    assert unit.procedure is not None
+    with pytest.raises(ExoGpuError, match="how many arrivals this Await of f waits for"):
+        unit.procedure.emit()

@@ -478,3 +478,42 @@ def test_the_ctas_that_arrive_are_those_that_the_condition_lets(
     how = {"Sm80_generic": "mbarrier_arrive<d>", "Sm80_cp_async": "mbarrier_arrive_cp_async<d>"}
     assert how[first] in text
     assert "mbarrier_arrive_cluster" not in text and "mbarrier_wait<d>" in text
+
+
+@proc
+def consumers_in_turns(
+    M: size, x: f32[2 * M, 8, 32] @ CudaGmemLinear, y: f32[M, 8, 32] @ CudaGmemLinear
+):
+    """One consumer awaits the first phase, another the second alone, and reads both slots."""
+    x_map = x[:, :, :] @ Sm90_tensorMap(0, 1, 8, 32)
+    with CudaDeviceFunction(blockDim=96):
+        for m in cuda_tasks(0, M):
+            tile: f32[2, 8, 32] @ CudaSmemLinear
+            full: barrier @ CudaMbarrier
+            for k in range(2):
+                with CudaWarps(0, 1):
+                    (
+                        Sm90_tma_load(
+                            tile[k, :, :],
+                            x_map[2 * m + k, :, :],
+                            rows=8,
+                            cols=32,
+                            box=(1, 8, 32),
+                            swizzle=0,
+                        )
+                        >> full
+                    )
+                    Arrive(tma_to_smem_async) >> full
+                with CudaWarps(1 + k, 2 + k):
+                    Await(full, cuda_in_order, ~0)
+                    if k == 1:
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            for i in seq(0, 8):
+                                y[m, i, t] = tile[0, i, 31 - t]
+            Fence(cuda_in_order, cuda_in_order)
+
+
+def test_an_arrive_completes_no_loads_of_phases_that_others_await():
+    """The second phase's bytes are its own loads alone: the first may still be landing."""
+    with pytest.raises(ExoGpuError, match=r"G803.*waits for TMA loads"):
+        consumers_in_turns.emit()

@@ -107,6 +107,7 @@ CALLS: Mapping[str, str] = {
     "X905": ONE,
     "X906": ONE,
     "X907": ONE,
+    "X908": ONE,
     "X920": ONE,
     "X921": COPY,
     "X922": ONE,

@@ -149,6 +149,10 @@ KERNELS: Mapping[str, Frame] = {
         "for w in cuda_threads(0, 1, unit=cuda_warp):\n    HERE",
         "blockDim=32",
     ),
+    "D528": cpu(
+        "HERE", "M: size, x: f32[M, 32] @ CudaGmemLinear, y: f32[M, 3, 32] @ CudaGmemLinear"
+    ),
+    "D529": cpu("HERE", "M: size, x: f32[M, 32] @ CudaGmemLinear, y: f32[M, 32] @ CudaGmemLinear"),
     "D526": task(f"HERE\n{FENCE}", "clusterDim=2, blockDim=32"),
     "D527": task(f"HERE\n{FENCE}", "clusterDim=2, blockDim=32"),
     "D519": task(
@@ -176,6 +180,22 @@ KERNELS: Mapping[str, Frame] = {
     "H706": task(f"z: barrier @ CudaMbarrier\nHERE\n{FENCE}"),
     "H707": task(f"HERE\n{FENCE}", "blockDim=64", "K: size"),
     "H708": cpu("HERE", "M: size, x: f32[M, 32] @ CudaGmemLinear"),
+    "H709": cpu(
+        "with CudaDeviceFunction(blockDim=32):\n"
+        "    tile: f32[3, 32] @ CudaSmemLinear\n"
+        "    full: barrier @ CudaMbarrier\n"
+        "    done: barrier @ CudaMbarrier\n"
+        "    for m in cuda_tasks(0, M):\n"
+        "        for k in seq(0, K):\n"
+        f"            {FENCE}\n"
+        "            for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "                tile[slot(full), t] = x[m, k, t]\n"
+        f"            {FENCE}\n"
+        "            for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "                y[m, k, t] = tile[slot(done), 31 - t]\n"
+        "            HERE",
+        "M: size, K: size, x: f32[M, K, 32] @ CudaGmemLinear, y: f32[M, K, 32] @ CudaGmemLinear",
+    ),
     # --- lowering -------------------------------------------------------------------------------
     "G801": cpu(
         "HERE\n"

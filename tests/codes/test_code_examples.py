@@ -27,7 +27,9 @@ EXAMPLES = {**PARSING, **SCOPES, **TYPES}
 PLACED = sorted(EXAMPLES.keys() - READ.keys() - {"P101"})
 """Those of which the comments say enough of what stands around them."""
 
-NOT_APPLIED: dict[str, str] = {}
+NOT_APPLIED: dict[str, str] = {
+    code: "a kernel of Triton: tests/importing draws each" for code in CODES if code[0] == "K"
+}
 """Codes whose repair no test applies, and why."""
 
 HEAD = """from __future__ import annotations

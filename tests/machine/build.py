@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from exogpu.amir import nodes as amir
+from exogpu.amir.private import with_comparisons
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
 from exogpu.hw.timelines import ONLY_BEFORE
 from exogpu.ir.names import Sym
@@ -207,11 +208,14 @@ class Builder:
         body = tuple(self.blocks.pop())
         self.emit(amir.Guard(condition, body, origin))
 
-    def program(self, policy: Policy = Policy.PTX, name: str = "p") -> amir.Program:
+    def program(
+        self, policy: Policy = Policy.PTX, name: str = "p", *, compared: bool = True
+    ) -> amir.Program:
+        """With what tasks require of slots, as lowering adds it, unless it is not `compared`."""
         assert len(self.blocks) == 1
-        return amir.Program(
-            name, tuple(self.params), (), tuple(self.variables), tuple(self.blocks[0]), policy
-        )
+        params, variables = tuple(self.params), tuple(self.variables)
+        made = amir.Program(name, params, (), variables, tuple(self.blocks[0]), policy)
+        return with_comparisons(made) if compared else made
 
     # --- operations -----------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exogpu.amir import nodes as amir
+from exogpu.amir.private import PrivateSlotError
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.nodes import Int
@@ -40,6 +41,7 @@ from tests.machine.build import (
 )
 from tests.machine.pitfalls import BOTH, PAPER, PTX, all_of, facts, line
 from tests.machine.shapes.loads import load
+from tests.machine.shapes.slots import bound
 
 # 1, 2 -------------------------------------------------------------------------------------
 
@@ -121,6 +123,67 @@ def test_await_waits_for_the_numbered(run, policy, skip):
         b.release(z)
     both = [(RAW, "x", (0,), line(first)), (RAW, "x", (1,), line(second))]
     assert all_of(run, b, policy) == both[1 - skip :]
+
+
+@pytest.mark.parametrize("policy", BOTH)
+@pytest.mark.parametrize("trailing", [False, True])
+def test_an_await_is_of_its_own_arrival(run, policy, trailing):
+    b = Builder()
+    x, z = b.data("x"), b.barrier("z", depth=2)
+    with b.tasks("task", 0, 1):
+        b.alloc(z)
+        copy = amir.Trailing(z[()], (z[()],)) if trailing else None
+        b.write(x[()], t(0), Q1, trailing=copy)
+        b.arrive(t(0), () if trailing else Q1, z[()])
+        b.arrive(t(2), Q1, z[()])  # arrival 1 is of a thread that has not seen the write
+        b.await_(z[()], t(3), Q1)
+        b.await_(z[()], t(1), Q1)
+        check = b.read(x[()], t(1), Q1)
+        b.release(z)
+    unseen = [(RAW, "x", (), line(check))]
+    assert all_of(run, b, policy) == (unseen if policy is PTX else [])
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_an_arrival_carries_what_its_threads_have_seen(run, policy):
+    b = Builder()
+    x, z = b.data("x"), b.barrier("z", depth=2)
+    with b.tasks("task", 0, 1):
+        b.alloc(z)
+        b.write(x[()], t(0), Q1)
+        b.arrive(t(0), Q1, z[()])
+        b.await_(z[()], t(2), Q1)
+        b.arrive(t(2), Q1, z[()], transitive=True)
+        b.await_(z[()], t(1), Q1)
+        b.read(x[()], t(1), Q1)
+        b.release(z)
+    assert all_of(run, b, policy) == []
+
+
+def later_waiter() -> Builder:
+    """Arrival 2 on a ring of two mbarriers by a thread that has awaited arrival 1, not 0."""
+    b = Builder()
+    z = b.barrier("z", depth=2)
+    with b.tasks("task", 0, 1):
+        b.alloc(z)
+        b.arrive(t(0), Q1, z[()])
+        b.arrive(t(0), Q1, z[()])
+        b.await_(z[()], t(1), Q1)
+        b.await_(z[()], t(0), Q1)
+        b.arrive(t(0), Q1, z[()])
+        b.await_(z[()], t(1), Q1)
+        b.release(z)
+    return b
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_phase_asks_for_the_arrival_of_the_same_slot(run, policy):
+    found = {f[0] for f in all_of(run, later_waiter(), policy)}
+    # (i) under ptx; and by (ii) the first waiter is not waited for.
+    assert found == {PHASE}
+    arrives = run(later_waiter().program(policy), {}, collect=True)
+    early = [v for v in arrives if isinstance(v.check, amir.Arrive)]
+    assert bool(early) == (policy is PTX)
 
 
 @pytest.mark.parametrize("policy", BOTH)
@@ -673,6 +736,30 @@ def test_what_resides_orders_nothing_else_from_task_to_task(run, policy):
         b.arrive(t(0), Q1, z[()])
     b.free_barrier(z)
     assert all_of(run, b, policy) == [(WAW, "y", (), line(bad))]
+
+
+# 42 -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_a_slot_is_private_to_its_cluster(run, policy):
+    for other in (False, True):
+        b = Builder()
+        x, y = b.data("x", 2, resident=True), b.data("y", 2)
+        z = b.barrier("z", depth=2, resident=True)
+        b.alloc(x)
+        b.alloc(z)
+        with b.tasks("task", 0, 2):
+            with bound(b, z[()], 2) as slot:
+                b.write((y if other else x)[slot], t(0), Q1)
+            b.arrive(t(0), Q1, z[()])
+            b.await_(z[()], t(0), Q1)
+        b.free_barrier(z)
+        if not other:
+            assert all_of(run, b, policy) == []
+            continue
+        with pytest.raises(PrivateSlotError, match="indexes y, which does not reside"):
+            run(b.program(policy, compared=False), {})
 
 
 # 29 -----------------------------------------------------------------------------------------

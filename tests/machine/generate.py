@@ -8,14 +8,17 @@ everything.  `program(random)` draws one.  The shapes are those of `tests/machin
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
 from exogpu.amir import nodes as amir
+from exogpu.amir.private import PrivateSlotError, with_comparisons
 from exogpu.ir.types import Policy
 from tests.machine.build import Builder, dropping
 from tests.machine.shapes import sources
 from tests.machine.shapes.flags import flags
+from tests.machine.shapes.handovers import handovers
 from tests.machine.shapes.mutate import mutate
 from tests.machine.shapes.nests import nests
 from tests.machine.shapes.random_code import nested, straight_line, tasked
@@ -57,12 +60,22 @@ BUILT: dict[str, Callable[[Random, Builder], None]] = {
     "flags": flags,
     "roles": roles,
     "turns": turns,
+    "handovers": handovers,
 }
 SHAPES = (*BUILT, "windows")
 IDIOMS = (
     *("ring", "multicast", "waits", "groups", "threads", "tiles", "nests", "casts"),
-    *("resident", "slots", "relays", "flags"),
+    *("resident", "slots", "relays", "flags", "handovers"),
 )
+
+
+def mutated(random: Random, made: amir.Program) -> amir.Program:
+    """The program with one mistake; with another one where a slot would be a number by it."""
+    while True:
+        mutant = mutate(random, made)
+        with suppress(PrivateSlotError):
+            with_comparisons(mutant)
+            return mutant
 
 
 def program(random: Random, shape: str, sizes: int = 2) -> Generated:
@@ -75,10 +88,11 @@ def program(random: Random, shape: str, sizes: int = 2) -> Generated:
         return Generated(made, ({"K": 2}, {"K": random.choice((0, 1, 5))})[:sizes], shape)
     b = Builder()
     BUILT[shape](random, b)
-    made = b.program(random.choice((Policy.PTX, Policy.PAPER)))
+    made = b.program(random.choice((Policy.PTX, Policy.PAPER)), compared=False)
     if shape in IDIOMS:
         for _ in range(random.choice((0, 1, 1, 2, 3))):
-            made = mutate(random, made)
+            made = mutated(random, made)
+    made = with_comparisons(made)
     if not made.params:
         return Generated(made, ({},), shape)
     if shape == "tiles":

@@ -4,6 +4,7 @@ tried where the larger ones take too long."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 import pytest
 
@@ -13,6 +14,7 @@ from exogpu.explain import trials
 from exogpu.explain.words import distinct, hazards_of
 from exogpu.isa.sm80 import Sm80_cp_async_copy
 from exogpu.machine import fast
+from exogpu.machine.violation import Violation
 
 
 @proc
@@ -46,22 +48,25 @@ def test_the_fence_stands_behind_the_loop_in_which_each_waits() -> None:
     hazards = two_buffers.check().hazards
     (hazard,) = [h for h in hazards if h.first is not None and h.sizes == {"K": 1}]
     line = hazard.second.span.line - 9
-    assert hazard.help == f"after the loop at line {line}, Fence(cuda_in_order, cuda_in_order)"
+    assert hazard.help == (
+        f"add `Fence(cuda_in_order, cuda_in_order)` after line {line + 6}, indented like line "
+        f"{line} (16 spaces), in the loop of line {line - 1}"
+    )
 
 
 def test_where_the_larger_sizes_take_too_long_others_are_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tried: list[int] = []
-    pairs = trials._pairs
 
-    def impatient(
-        program: Program, sizes: Mapping[str, int], limit: float
-    ) -> frozenset[trials.Pair] | None:
-        tried.append(sizes["K"])
-        return pairs(program, sizes, limit) if sizes["K"] < 20 else None
+    class Impatient(trials.Budget):
+        def run(
+            self, program: Program, sizes: Mapping[str, int], most: float = inf
+        ) -> tuple[Violation, ...] | None:
+            tried.append(sizes["K"])
+            return super().run(program, sizes, most) if sizes["K"] < 20 else None
 
-    monkeypatch.setattr(trials, "_pairs", impatient)
+    monkeypatch.setattr(trials, "Budget", Impatient)
     program = two_buffers.amir()
     violations = distinct(fast.run(program, {"K": 1}, keep=fast.Keep.PAIRS).violations)
     (hazard,) = hazards_of(violations, {"K": 1}, program)

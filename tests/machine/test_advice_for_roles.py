@@ -28,8 +28,10 @@ def test_a_fence_of_one_warp_is_too_small_for_all_that_write() -> None:
     """The threads at fault are of warp 0, but warp 1 writes, too."""
     (hazard,) = first_warp_adds.check().hazards
     assert hazard.kind is HazardKind.RAW
+    line = hazard.second.span.line - 2  # of the scope of warp 0, before which it stands
     assert hazard.help == (
-        "between them, Fence(cuda_in_order, cuda_in_order) where the threads of both take part"
+        f"add `Fence(cuda_in_order, cuda_in_order)` before line {line}, indented like it "
+        f"(12 spaces), in the loop of line {line - 6}"
     )
 
 
@@ -57,8 +59,10 @@ def handed_on_by_a_flag(M: size, x: f32[M] @ CudaGmemLinear, y: f32[M, 64] @ Cud
 def test_a_flag_is_not_awaited_as_an_mbarrier_is() -> None:
     hazards = handed_on_by_a_flag.check().hazards
     assert {(one.kind, one.variable) for one in hazards} == {(HazardKind.RAW, "sum")}
+    line = hazards[0].second.span.line - 1
     assert {one.help for one in hazards} == {
-        "between them, Fence(cuda_in_order, cuda_in_order) where the threads of both take part"
+        f"add `Fence(cuda_in_order, cuda_in_order)` before line {line}, indented like it "
+        f"(12 spaces), in the loop of line {line - 11}"
     }
 
 
@@ -203,8 +207,10 @@ def in_two_roles(x: f32[2, 64] @ CudaGmemLinear, y: f32[2, 64] @ CudaGmemLinear)
 
 def test_a_repair_of_a_macro_is_made_wherever_it_is_read() -> None:
     hazards = in_two_roles.check().hazards
+    line = hazards[0].second.span.line - 1
     assert {h.help for h in hazards} == {
-        "between them, Fence(cuda_in_order, cuda_in_order) where the threads of both take part"
+        f"add `Fence(cuda_in_order, cuda_in_order)` before line {line}, indented like it "
+        "(4 spaces), in turned"
     }
 
 
@@ -296,5 +302,6 @@ def test_a_slot_that_is_never_given_back() -> None:
     for hazard in hazards:
         if hazard.variable == "empty":
             assert hazard.help == (
-                f"add an Arrive(cuda_in_order) >> empty after the loop at line {line + 6}"
+                f"add `Arrive(cuda_in_order) >> empty` after line {line + 7}, indented like line "
+                f"{line + 6} (20 spaces), in the `with CudaWarps(1, 2)` of line {line + 4}"
             )

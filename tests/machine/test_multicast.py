@@ -134,8 +134,7 @@ def test_the_repair_is_the_await_of_the_copys_barrier() -> None:
         assert len(found) == len(expected)
         for hazard in found:
             assert re.fullmatch(
-                r"move the Await of line \d+, with the loops and conditions around it, "
-                r"before Fence at line \d+",
+                r"move the Await of line \d+, with what it stands in alone, to before line \d+, .*",
                 hazard.help,
             )
 

@@ -25,6 +25,7 @@ from exogpu.ir.nodes import (
     WindowStmt,
 )
 from exogpu.ir.walk import blocks, control_variables, evaluate, walk
+from exogpu.isa.cuda import cuda_memset0_1d
 from tests.machine.parsed import ir_of
 
 # --- inline -------------------------------------------------------------------------------
@@ -194,14 +195,26 @@ def test_other_memories_are_freed_after_last_use_and_mbarriers_at_the_end():
 
 
 def test_frees_follow_windows_after_inlining():
-    def p(x: f32[4] @ DRAM):
-        a: f32[4] @ DRAM
+    def p(x: f32[4] @ CudaGmemLinear):
+        a: f32[4] @ CudaGmemLinear
         w = a[1:3]
-        w[0] = 1.0
-        x[0] = w[0]
-        x[1] = 2.0
+        cuda_memset0_1d(2, w[:])
+        cuda_memset0_1d(2, x[0:2])
 
-    assert outline(insert_frees(inline(ir_of(p))).body) == ["+a", ".", ".", "-a", "."]
+    assert outline(insert_frees(inline(ir_of(p))).body) == ["+a", ".", "-a", "."]
+
+
+def test_memory_of_the_host_ends_with_its_block():
+    def p(x: f32[4] @ DRAM):
+        for i in seq(0, 2):
+            a: f32[4] @ DRAM
+            a[0] = 1.0
+            x[1] = 2.0
+        x[0] = 1.0
+
+    (loop, *_) = insert_frees(inline(ir_of(p))).body
+    assert isinstance(loop, For)
+    assert outline(loop.body) == ["+a", ".", ".", "-a"]
 
 
 # --- ring depths --------------------------------------------------------------------------

@@ -41,16 +41,20 @@ def test_a_loop_with_one_await_left_out() -> None:
     assert [(h.kind.value, h.sizes["N"]) for h in hazards][:2] == [("BARRIER", 1), ("WAR", 2)]
     assert {h.kind for h in hazards} == {HazardKind.BARRIER, HazardKind.WAR, HazardKind.PHASE}
     line = next(h.second.span.line for h in hazards if h.kind is HazardKind.WAR) - 1
-    repair = f"Await(empty, cuda_in_order, ~1) before line {line}, for its threads to wait"
+    repair = (
+        f"add `Await(empty, cuda_in_order, ~1)` before line {line}, indented like it (20 spaces), "
+        f"in the `with CudaWarps(0, 1)` of line {line - 1}"
+    )
     assert {h.help for h in hazards} == {repair}
 
 
 def test_what_is_heard_grows() -> None:
     heard = []
     verdict = type(produce)(produce.name, produce.ir, ()).check(heard=heard.append)
-    # The first is told before its repairs are tried, and all at last with what mends several.
-    assert [len(v.hazards) for v in heard[1:-1]] == list(range(1, len(verdict.hazards) + 1))
-    assert len(heard[0].hazards) == 1 and not heard[0].hazards[0].help
+    # The first is told before smaller sizes and before its repairs are tried, and all at last with
+    # what mends several.
+    assert [len(v.hazards) for v in heard[2:-1]] == list(range(1, len(verdict.hazards) + 1))
+    assert all(len(v.hazards) == 1 and not v.hazards[0].help for v in heard[:2])
     assert all(v.word == "refuted" for v in heard)
 
 

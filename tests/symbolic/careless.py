@@ -502,6 +502,12 @@ def late_arrives_are_in_time(patch):
 
 
 @careless()
+def an_await_is_of_all_arrivals_up_to_its_own(patch):
+    """`await-own-arrival` forgotten: the figure's `i <= Max` under ptx, too."""
+    patch.setattr(ranks, "own_arrival", lambda policy, n: False)
+
+
+@careless()
 def tags_need_no_arrive(patch):
     """Decision 3, last sentence, forgotten: a trailing tag without a later home Arrive."""
     patch.setattr(barriers, "_tags_without_arrive", lambda uses, free: iter(()))
@@ -606,6 +612,10 @@ def what_resides_is_fresh_in_each_task(patch: Patch) -> None:
     before = frames.Frame.before
 
     def within(self, first, second):
-        return self.within_task(before(self, first, second), first, second)
+        order = before(self, first, second)
+        found = first.residence
+        if found is None or min(len(first.loops), len(second.loops)) <= found.depth:
+            return order
+        return self.within_task(order, first, second)
 
     patch.setattr(frames.Frame, "before", within)

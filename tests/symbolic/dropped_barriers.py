@@ -406,17 +406,33 @@ def _(b, count):
     b.arrive(t(0), Q1, z[()])
 
 
-def _any_rank(left, right):
-    return formulas.at_most(left, right) if isinstance(left, Int) else TRUE
-
-
-@killed("any earlier await is enough", lambda patch: patch.setattr(phases, "at_most", _any_rank))
+@killed("any earlier await is enough", lambda p: p.setattr(phases, "received", lambda *_: TRUE))
 def _(b, count):
     z = barrier(b, depth=1)
     b.arrive(t(0), Q1, z[()])
     b.await_(z[()], t(0))
     with b.loop("k", 0, count):
         b.arrive(t(0), Q1, z[()])
+
+
+def _or_later(policy, n, rank, bound):
+    return formulas.at_most(rank, bound)
+
+
+@killed(
+    "an await of a later arrival is enough",
+    lambda patch: patch.setattr(phases, "received", _or_later),
+    "an_await_is_of_all_arrivals_up_to_its_own",
+)
+def _(b, count):
+    z = barrier(b, depth=2)
+    with b.loop("k", 0, 2):
+        b.arrive(t(0), Q1, z[()])
+    b.await_(z[()], t(1), Q1)
+    b.await_(z[()], t(0), Q1)
+    b.arrive(t(0, 2), Q1, z[()])
+    b.await_(z[()], t(1), Q1)
+    b.free_barrier(z)
 
 
 @killed("an await of any element is enough", holds(phases, "every"))

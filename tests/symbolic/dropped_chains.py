@@ -184,7 +184,7 @@ def _(b, count):
     reads(b, x)
 
 
-@killed("every arrival is awaited", holds(chains, "at_most"))
+@killed("every arrival is awaited", holds(chains, "received"))
 def _(b, count):
     x, z = b.data("x", 4), b.barrier("z", mechanism=COMMIT)
     with b.loop("k", 0, 4) as k:
@@ -192,6 +192,25 @@ def _(b, count):
         b.arrive(t(0), Q1, z[()])
     b.await_(z[()], t(0), Q2, n=1)
     reads(b, x, slice(0, 4), by=t(0), q=Q2)
+
+
+def _up_to(policy, n, rank, bound):
+    return formulas.at_most(rank, bound)
+
+
+@killed(
+    "an await receives earlier arrivals",
+    lambda patch: patch.setattr(chains, "received", _up_to),
+    "an_await_is_of_all_arrivals_up_to_its_own",
+)
+def _(b, count):
+    x, z = b.data("x"), b.barrier("z", depth=2)
+    write(b, x)
+    b.arrive(t(0), Q1, z[()])
+    b.arrive(t(2), Q1, z[()])
+    b.await_(z[()], t(3), Q1)
+    b.await_(z[()], t(1), Q1)
+    reads(b, x)
 
 
 @killed(

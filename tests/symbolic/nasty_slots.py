@@ -67,9 +67,10 @@ NOTHING: Final = "pass"
 
 @dataclass(frozen=True, slots=True)
 class Nasty:
-    """A kernel, and whether it is right: None where what is executed depends on the task."""
+    """A kernel, and whether it is right: None where what is executed depends on the task, or the
+    code that it is refused for."""
 
-    right: bool | None
+    right: bool | str | None
     places: Mapping[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
@@ -174,7 +175,7 @@ Arrive(cuda_in_order) >> empty
         True, {"PRODUCER": _p(PRODUCER, ("~2", "~1"))}
     ),
     "the producer begins anew in each task": Nasty(
-        False, {"PRODUCER": _p(PRODUCER, ("slot(full)", "k % 2"))}
+        "D529", {"PRODUCER": _p(PRODUCER, ("slot(full)", "k % 2"))}
     ),
     "both begin anew in each task": Nasty(
         False,

@@ -49,6 +49,7 @@ SEEDS = {
     "flags": 3,
     "roles": 4,
     "turns": 6,
+    "handovers": 30,
     "windows": 10,
 }
 """By shape, how many programs: a few tenths of a second each for rings, less for others; nests and

@@ -24,7 +24,8 @@ pytestmark = pytest.mark.slow
 @cache
 def drawn(shape: str, seed: int) -> Suspect:
     program = admitting_zero(generated(shape, seed))
-    sizes: list[Sizes] = [{"K": k} for k in (1, 2, 5)] if program.params else [{}]
+    names = [parameter.name.name for parameter in program.params]
+    sizes: list[Sizes] = [dict.fromkeys(names, k) for k in (1, 2, 5)] if names else [{}]
     return program, [(at, machine_set(program, at)) for at in sizes]
 
 
@@ -35,6 +36,9 @@ def suspects(pitfall: int | None) -> Iterator[Suspect]:
         yield from told_by(decisions)
         for seed in range(500, 515):
             for shape in ("chains", "fences", "straight_line", "groups", "tasked", "ring"):
+                yield drawn(shape, seed)
+        for seed in range(500, 505):
+            for shape in ("resident", "handovers"):
                 yield drawn(shape, seed)
 
 

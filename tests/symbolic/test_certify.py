@@ -94,6 +94,7 @@ SEEDS = {
     "flags": 6,
     "roles": 4,
     "turns": 6,
+    "handovers": 6,
 }
 """By shape, how many programs, under one policy and the other in turn."""
 

@@ -25,6 +25,9 @@ def test_the_verdict_is_the_machines(name: str, tmp_path: Path) -> None:
     path.write_text(nasty.text())
     (unit,) = load(str(path))
     assert unit.procedure is not None
+    if isinstance(nasty.right, str):
+        assert {d.code for d in unit.procedure.diagnostics} == {nasty.right}
+        return
     program = unit.procedure.amir()
     found = answer(program)
     choices = (CHOICES[0], CHOICES[2], at_random(1)) if found.proof is not None else CHOICES[:1]
@@ -46,6 +49,7 @@ def test_a_statement_with_two_slots_runs_in_those_alone(tmp_path: Path) -> None:
     """The relay writes one slot of its ring in a step, and the others stay as they were."""
     path = tmp_path / "nasty.py"
     text = KERNELS["a relay"].text()
+    text = text.replace("cuda_tasks(0, M)", "cuda_tasks(0, 1)")  # Slots are then of one task.
     path.write_text(text.replace("= more[slot(empty2), t]", "= more[(k + 1) % 3, t]"))
     (unit,) = load(str(path))
     assert unit.procedure is not None

@@ -13,6 +13,7 @@ import pytest
 
 from exogpu import proc
 from exogpu.api import Procedure, collecting
+from exogpu.cli.loader import load
 from exogpu.frontend.macros import macro
 from exogpu.ir.printer import print_proc
 from exogpu.ir.wellformed import flaws
@@ -24,13 +25,16 @@ from exogpu.result.errors import ExoGpuError
 from exogpu.result.hazards import HazardKind
 from exogpu.result.proof import Proof
 from exogpu.schedule import simplify
-from exogpu.solvers import smt
+from exogpu.solvers import isl, smt
+from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.certificate.recheck import recheck
 from exogpu.symbolic.certificate.write import write_certificate
 from exogpu.symbolic.encode import ranks, slots
+from exogpu.symbolic.find.nests import Nest
 from exogpu.symbolic.find.prover import analyse
 from exogpu.symbolic.find.slots import SlotPairs
 from exogpu.symbolic.prove import prove
+from exogpu.symbolic.sites import Site
 from tests.marks import long_among
 
 
@@ -133,12 +137,27 @@ WRONG = {
     "a slot too early in a nest": (ring(resident=False, skip=3), HazardKind.WAR, 1, 1),
     "a ring of one slot": (ring(extent=1), HazardKind.WAR, 1, 1),
     "the reader counts what is filled": (ring(read="full"), HazardKind.WAR, 1, 1),
-    "the writer begins anew in each task": (ring(write="k"), HazardKind.WAR, 2, 1),
-    "the reader begins anew in each task": (ring(read="k"), HazardKind.LEAK, 2, 1),
     "after the Arrive it is the next slot": (ring(again=True), HazardKind.WAR, 1, 1),
     "the Arrive comes first": (ring(late=True), HazardKind.WAR, 1, 1),
 }
 """What is at fault, in which task, against an access of which task."""
+
+ANEW = {
+    "the writer begins anew in each task": ring(write="k"),
+    "the reader begins anew in each task": ring(read="k"),
+}
+"""Which element a slot is beside the others depends on the tasks before: it is no number."""
+
+
+@pytest.mark.parametrize("name", ANEW)
+def test_a_ring_is_indexed_by_slots_alone(name: str) -> None:
+    assert [d.code for d in ANEW[name].diagnostics] == ["D529"]
+
+
+def test_a_ring_of_one_task_is_indexed_as_one_likes() -> None:
+    assert not ring(resident=False, write="k").diagnostics
+    assert not ring(resident=False, read="k").diagnostics
+
 
 SIZES = [{"M": m, "K": k} for m, k in ((1, 1), (1, 3), (2, 1), (3, 2), (3, 3))]
 
@@ -236,6 +255,23 @@ def _alike(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_careless_finder_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     _alike(monkeypatch)
     assert not _proved(ring(skip=3))
+
+
+def test_whole_rings_are_counted_by_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A finder that takes each iteration for whole rings finds nothing, and is not believed."""
+    path = Path(__file__).parent.parent / "cases" / "slots" / "fixed.py"
+    (wrong,) = (u.procedure for u in load(f"{path}::iterations"))
+    assert wrong is not None
+    assert analyse(wrong.amir()).violations
+    monkeypatch.setattr(
+        SlotPairs, "_carried_over", lambda self, nest, site, ring: _never(nest, site)
+    )
+    assert not analyse(wrong.amir()).violations
+    assert not _proved(wrong)
+
+
+def _never(nest: Nest, site: Site) -> isl.Set:
+    return rel.nowhere(nest.begun(site))
 
 
 def test_counts_of_two_barriers_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:

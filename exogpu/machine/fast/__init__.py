@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Final
 
 from exogpu.amir.nodes import Program
+from exogpu.amir.private import check_private_slots
 from exogpu.analysis.tally import UncountedError
 from exogpu.ir.names import Sym
 from exogpu.machine import literal
@@ -71,7 +72,9 @@ def run(
     now and then; an exception that it raises ends the run.  Without `skip` every operation is
     executed; with `locate` the instance of the record is looked for, of the first few violations.
     Where values are loaded, several contents are tried, up to the first with a violation.
+    Raises PrivateSlotError where a slot has no meaning.
     """
+    check_private_slots(program)
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
     if collect:
         keep = Keep.ALL

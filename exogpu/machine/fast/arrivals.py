@@ -13,8 +13,9 @@ from typing import TypeAlias
 from exogpu.amir.nodes import Op, Variable
 from exogpu.analysis.pairing import laid_out
 from exogpu.machine.fast.cells import Classes
+from exogpu.machine.fast.lifts import NewTags
 from exogpu.machine.fast.phase import Fault, Phase, Saved
-from exogpu.machine.fast.records import RecordFacts, Threads
+from exogpu.machine.fast.records import UP_TO, RecordFacts, Threads
 from exogpu.machine.literal_barriers import await_counts
 from exogpu.result.verdict import HazardKind
 
@@ -33,6 +34,8 @@ class BarrierFacts:
     """Number of its first element among all barrier elements."""
     counts: tuple[int, ...]
     """The n of every Await on it."""
+    own_arrival: bool
+    """Whether an Await receives the tags of its own arrival alone (`await-own-arrival`)."""
     multicast: bool
     """Whether an Arrive may target another element than its home."""
     order: RecordFacts | None
@@ -83,20 +86,24 @@ class Barrier:
         """By home, the trailing tags that no Arrive has followed yet."""
         self.phase: Phase | None = None
         if facts.order is not None:
-            self.phase = Phase(classes, facts.order, facts.variable.depth, size)
+            depth = facts.variable.depth
+            self.phase = Phase(classes, facts.order, depth, size, own_arrival=facts.own_arrival)
 
     def floor(self, element: int) -> int:
         """The least Max that an Await on the element may still have."""
         a, w = self.arrives[element], self.awaits[element]
         return min(await_counts(a, w, n)[0] for n in self.facts.counts)
 
-    def tags(self, home: int, targets: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    def tags(self, home: int, targets: tuple[int, ...]) -> NewTags:
         """The tags of an Arrive, or of a trailing barrier: the home's count (decision 15)."""
         facts = self.facts
         if not facts.counts:
             return ()
         rank = self.arrives[home]
-        return tuple((facts.first + t, max(rank - self.floor(t), 0)) for t in targets)
+        ranks = [(facts.first + t, rank - self.floor(t)) for t in targets]
+        if facts.own_arrival:
+            return tuple((t, arrival, 0) for t, arrival in ranks if arrival >= 0)
+        return tuple((t, UP_TO, max(count, 0)) for t, count in ranks)
 
     def rise(self, home: int) -> int:
         """How much the next Arrive on the home raises its floor."""

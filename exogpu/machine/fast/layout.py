@@ -36,6 +36,7 @@ from exogpu.amir.walk import operations
 from exogpu.ir.affine import Affine, Range, combine, range_of
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Coord, Interval, Point
+from exogpu.ir.types import Policy
 from exogpu.ir.walk import control_variables, evaluate
 from exogpu.machine.fast.arrivals import BarrierFacts
 from exogpu.machine.fast.cells import Store
@@ -50,6 +51,7 @@ from exogpu.machine.fast.records import (
     record_facts,
     sync_facts,
 )
+from exogpu.machine.literal_records import own_arrival
 
 
 class Unsupported(Exception):
@@ -301,16 +303,26 @@ def _survey_barriers(layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tabl
         size = 1
         for extent in shapes[variable.name]:
             size *= extent
+        found = tuple(sorted(counts.get(variable.name, ())))
         layout.barriers[variable.name] = BarrierFacts(
             variable,
             shapes[variable.name],
             size,
             first,
-            tuple(sorted(counts.get(variable.name, ()))),
+            found,
+            _own_arrivals(layout.program.policy, found),
             variable.name in multicast,
             order,
         )
         first += size
+
+
+def _own_arrivals(policy: Policy, counts: tuple[int, ...]) -> bool:
+    """Whether the Awaits of these skip counts receive the tags of their own arrival alone."""
+    found = {own_arrival(policy, n) for n in counts}
+    if len(found) > 1:
+        raise Unsupported("Awaits with n >= 0 and n < 0 on one barrier")
+    return True in found
 
 
 def _note_targets(home: Access, targets: tuple[Access, ...], multicast: set[Sym]) -> None:

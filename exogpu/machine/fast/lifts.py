@@ -15,6 +15,7 @@ from exogpu.machine.fast.records import (
     ANOTHER_TASK,
     EVERYONE,
     NEVER,
+    UP_TO,
     Family,
     FamilyId,
     Grants,
@@ -33,6 +34,9 @@ Rule: TypeAlias = Callable[[RecordFacts, Family], tuple[Family, ...]]
 
 NOTHING, TEMPORAL, FULL = 0, 1, 2
 """What a witness allows (decision 7b)."""
+
+NewTags: TypeAlias = tuple[tuple[int, int, int], ...]
+"""What an arrival adds: by target element, the arrival (`records.Tags`) and the count."""
 
 Passage: TypeAlias = tuple[int, tuple[int, ...]]
 """What a sync may give of a record: its grant, and the timelines that it carries in full
@@ -105,13 +109,13 @@ def fence(sync: SyncFacts, threads: Threads) -> Rule:
 def arrive(
     sync: SyncFacts,
     threads: Threads,
-    tags: tuple[tuple[int, int], ...],
+    tags: NewTags,
     shift: tuple[int, int] | None,
 ) -> Rule:
     """Arrive: `lambda` adds the count to `r.p` at every target if `W(t, g, pre, r)`.
 
-    `tags` has each target element with the relative count; `shift` is the element whose counts
-    fall, and by how much, because the arrive count has risen.
+    `tags` has each target element with the relative arrival and count; `shift` is the element
+    whose counts fall, and by how much, because the arrive count has risen.
     """
     projections: dict[int, Grants] = {}
 
@@ -127,7 +131,7 @@ def arrive(
     return rule
 
 
-def trail(threads: Threads, tags: tuple[tuple[int, int], ...]) -> Rule:
+def trail(threads: Threads, tags: NewTags) -> Rule:
     """A trailing barrier orders execution as an Arrive does."""
 
     def rule(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
@@ -147,7 +151,7 @@ def trail(threads: Threads, tags: tuple[tuple[int, int], ...]) -> Rule:
 def await_(
     sync: SyncFacts, threads: Threads, element: int, bound: int, shift: tuple[int, int] | None
 ) -> Rule:
-    """Await: `r -> A(r, g, full, temp) if there is an i <= Max in r.p(z, n) else r`; `bound` is
+    """Await: `r -> A(r, g, full, temp) if r.p(z, n) has a tag that it receives else r`; `bound` is
     Max, relative."""
     projections: dict[int, Grants] = {}
 
@@ -303,45 +307,49 @@ def _retagged(facts: RecordFacts, family: Family, tags: Tags) -> Family:
     return family_of(facts, family[1], family[2], family[3], tags)
 
 
-def tagged(tags: Tags, added: tuple[tuple[int, int], ...], passage: Passage) -> Tags:
+def tagged(tags: Tags, added: NewTags, passage: Passage) -> Tags:
     """With a tag of the grant at each of the elements; the least count of a kind is enough."""
     grant, carried = passage
     if grant == NOTHING or not added:
         return tags
-    found = {tag[0]: tag for tag in tags}
-    for element, count in added:
-        _, some, most, crossings = found.get(element, (element, NEVER, NEVER, ()))
+    found = {tag[:2]: tag for tag in tags}
+    for element, arrival, count in added:
+        key = (element, arrival)
+        *_, some, most, crossings = found.get(key, (element, arrival, NEVER, NEVER, ()))
         if carried:
             least = dict(crossings)
             least |= {i: min(count, least.get(i, NEVER)) for i in carried}
             crossings = tuple(sorted(least.items()))
         most = min(most, count) if grant == FULL else most
-        found[element] = (element, min(some, count), most, crossings)
+        found[key] = (element, arrival, min(some, count), most, crossings)
     return tuple(sorted(found.values()))
 
 
 def shifted(tags: Tags, shift: tuple[int, int] | None) -> Tags:
-    """With the counts of one element lower: the least bound of its Awaits has risen."""
+    """With the counts of one element lower: the least bound of its Awaits has risen.  A tag of one
+    arrival below it is received by nobody."""
     if shift is None or not tags:
         return tags
     moved, by = shift
-    return tuple(
-        (
-            element,
-            max(some - by, 0),
-            max(most - by, 0) if most < NEVER else NEVER,
-            tuple((i, max(count - by, 0)) for i, count in crossings),
-        )
-        if element == moved
-        else (element, some, most, crossings)
-        for element, some, most, crossings in tags
-    )
+    found = []
+    for tag in tags:
+        element, arrival, some, most, crossings = tag
+        if element != moved:
+            found.append(tag)
+        elif arrival == UP_TO:
+            most = max(most - by, 0) if most < NEVER else NEVER
+            lower = tuple((i, max(count - by, 0)) for i, count in crossings)
+            found.append((element, arrival, max(some - by, 0), most, lower))
+        elif arrival >= by:
+            found.append((element, arrival - by, some, most, crossings))
+    return tuple(found)
 
 
 def best_tag(tags: Tags, element: int, bound: int) -> Passage:
     """What an Await of `bound` may give: of several tags the best, and what any carries."""
-    for at, some, most, crossings in tags:
-        if at == element:
-            grant = FULL if most <= bound else TEMPORAL if some <= bound else NOTHING
-            return grant, tuple(i for i, count in crossings if count <= bound)
+    for at, arrival, some, most, crossings in tags:
+        if at == element and arrival in (UP_TO, bound):
+            limit = bound if arrival == UP_TO else 0
+            grant = FULL if most <= limit else TEMPORAL if some <= limit else NOTHING
+            return grant, tuple(i for i, count in crossings if count <= limit)
     return NOTHING, ()

@@ -47,7 +47,16 @@ class Saved:
 class Phase:
     """What one allocation of an mbarrier has seen."""
 
-    def __init__(self, classes: Classes, facts: RecordFacts, depth: int | None, size: int) -> None:
+    def __init__(
+        self,
+        classes: Classes,
+        facts: RecordFacts,
+        depth: int | None,
+        size: int,
+        *,
+        own_arrival: bool,
+    ) -> None:
+        self._own_arrival = own_arrival
         self._classes = classes
         self._facts = facts
         self.known = depth is not None
@@ -64,7 +73,7 @@ class Phase:
 
     def check_arrival(self, element: int, rank: int, threads: Threads) -> list[tuple[int, Fault]]:
         """(i) every thread of arrival r + d on an element, and of every instruction trailing on
-        it, is ordered after some Await for arrival r or later on it."""
+        it, is ordered after an Await for arrival r on it; under `paper`, for r or a later one."""
         here = sorted(
             ((a.bound, self._sees(a.seen)) for a in self.awaited if a.element == element),
             reverse=True,
@@ -74,8 +83,11 @@ class Phase:
         for depth in self.depths:
             if depth > rank:
                 break
+            if self._own_arrival:
+                ordered = 0
             while at < len(here) and here[at][0] >= rank - depth:
-                ordered |= here[at][1]
+                if here[at][0] == rank - depth or not self._own_arrival:
+                    ordered |= here[at][1]
                 at += 1
             if threads & ~ordered:
                 found.append((depth, (element, self.latest[element])))

@@ -24,11 +24,18 @@ ANOTHER_TASK: Final[Threads] = 1
 Crossings: TypeAlias = tuple[tuple[int, int], ...]
 """By position of a timeline in the Record's list, the least count that carries it."""
 
-Tags: TypeAlias = tuple[tuple[int, int, int, Crossings], ...]
-"""By barrier element: its number, the least count that grants anything, the least that grants
-full visibility, and those that carry it on timelines of the async proxy (decision 7d).  Counts are
-relative to the least bound that an Await may still have, and 0 if below: such a tag serves every
-Await to come."""
+Tags: TypeAlias = tuple[tuple[int, int, int, int, Crossings], ...]
+"""By barrier element and arrival: the element's number, the arrival's, the least count that grants
+anything, the least that grants full visibility, and those that carry it on timelines of the async
+proxy (decision 7d).  Arrivals and counts are relative to the least bound that an Await may still
+have.
+
+Decision `await-own-arrival`: where each arrival is awaited by itself, an element has one tag for
+each that may still be awaited, with counts of 0.  Elsewhere it has one tag, with the arrival
+`UP_TO`, and a count is 0 if below the least bound: such a tag serves every Await to come."""
+
+UP_TO: Final = -1
+"""As an arrival: an Await receives all tags up to its bound."""
 
 NEVER: Final = 1 << 60
 """As a count: no such tag."""
@@ -303,12 +310,12 @@ def _implied(facts: RecordFacts, family: Family, by: Family) -> bool:
         if theirs & ~(mine | also):
             return False
     if by_tags and not saturated(facts, full, temporal):
-        found = {tag[0]: tag for tag in tags}
-        for element, some, most, crossings in by_tags:
-            tag = found.get(element)
-            if tag is None or tag[1] > some or tag[2] > most:
+        found = {tag[:2]: tag for tag in tags}
+        for element, arrival, some, most, crossings in by_tags:
+            tag = found.get((element, arrival))
+            if tag is None or tag[2] > some or tag[3] > most:
                 return False
-            least = dict(tag[3])
+            least = dict(tag[4])
             if any(least.get(i, NEVER) > count for i, count in crossings):
                 return False
     return True

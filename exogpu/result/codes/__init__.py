@@ -9,6 +9,7 @@ from exogpu.result.codes.between import BETWEEN
 from exogpu.result.codes.codegen import CODEGEN
 from exogpu.result.codes.collective import COLLECTIVE
 from exogpu.result.codes.hazards import HAZARDS
+from exogpu.result.codes.importing import IMPORTING
 from exogpu.result.codes.invocation import INVOCATION
 from exogpu.result.codes.parsing import PARSING
 from exogpu.result.codes.scheduling import SCHEDULING
@@ -159,6 +160,13 @@ CODES: Final[dict[str, Code]] = {
         "Seconds and gigabytes that a check may take are numbers of at least 0.",
         "p.check(timeout='60')\n# repair\np.check(timeout=60)",
     ),
+    "X908": Code(
+        "a kernel is compiled by what policy ptx proves",
+        "Policy paper grants more than the hardware keeps: an Await on an mbarrier is taken to "
+        "receive all earlier arrivals, where hardware completes each phase by itself.  What is "
+        "compiled is proved under ptx, or is unchecked.",
+        "p.emit(policy='paper')\n# repair\np.emit()",
+    ),
     "X920": Code(
         "a run is given an argument that the procedure does not have",
         "Arguments of a run are given by the names of the procedure's parameters.",
@@ -253,7 +261,15 @@ CODES: Final[dict[str, Code]] = {
     ),
     **{
         code: Code(*entry)
-        for table in (BETWEEN, CODEGEN, COLLECTIVE, HAZARDS, INVOCATION, SCHEDULING)
+        for table in (
+            BETWEEN,
+            CODEGEN,
+            COLLECTIVE,
+            HAZARDS,
+            IMPORTING,
+            INVOCATION,
+            SCHEDULING,
+        )
         for code, entry in table.items()
     },
     **{

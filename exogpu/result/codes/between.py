@@ -50,6 +50,59 @@ BETWEEN: Final[dict[str, tuple[str, str, str]]] = {
         "        tile: f32[32] @ CudaSmemLinear\n"
         "        Arrive(cuda_in_order) >> ready",
     ),
+    "D528": (
+        "a slot of a cluster's own is used as a number",
+        "A barrier that is declared between a launch and its tasks counts what its own cluster "
+        "has done: `slot(b)` of it depends on which tasks the cluster has executed before.  So it "
+        "is an index of shared memory that is declared there too, as a whole, and nothing else: no "
+        "value, condition or bound, and no index of global memory or of memory of the task, where "
+        "the result would depend on which cluster executes which task.",
+        "with CudaDeviceFunction(blockDim=32):\n"
+        "    full: barrier @ CudaMbarrier\n"
+        "    for m in cuda_tasks(0, M):\n"
+        "        for k in seq(0, 3):\n"
+        "            for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "                y[m, slot(full), t] = x[m, t]\n"
+        "            Arrive(cuda_in_order) >> full\n"
+        "            Await(full, cuda_in_order, ~0)\n"
+        "# repair\n"
+        "with CudaDeviceFunction(blockDim=32):\n"
+        "    full: barrier @ CudaMbarrier\n"
+        "    for m in cuda_tasks(0, M):\n"
+        "        for k in seq(0, 3):\n"
+        "            for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "                y[m, k, t] = x[m, t]\n"
+        "            Arrive(cuda_in_order) >> full\n"
+        "            Await(full, cuda_in_order, ~0)",
+    ),
+    "D529": (
+        "memory that outlives a task is indexed by a slot and otherwise",
+        "Where a task begins in a ring that runs on depends on the tasks that the cluster has "
+        "executed before.  What one access of the ring's memory is to another must not: all go "
+        "through slots of barriers on which each task arrives equally often, or each task has a "
+        "multiple of the ring's depth of Arrives.",
+        "with CudaDeviceFunction(blockDim=32):\n"
+        "    tile: f32[3, 32] @ CudaSmemLinear\n"
+        "    full: barrier @ CudaMbarrier\n"
+        "    for m in cuda_tasks(0, M):\n"
+        "        for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "            tile[slot(full), t] = x[m, t]\n"
+        "        for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "            y[m, t] = tile[0, t]\n"
+        "        Arrive(cuda_in_order) >> full\n"
+        "        Await(full, cuda_in_order, ~0)\n"
+        "# repair\n"
+        "with CudaDeviceFunction(blockDim=32):\n"
+        "    tile: f32[3, 32] @ CudaSmemLinear\n"
+        "    full: barrier @ CudaMbarrier\n"
+        "    for m in cuda_tasks(0, M):\n"
+        "        for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "            tile[slot(full), t] = x[m, t]\n"
+        "        for t in cuda_threads(0, 32, unit=cuda_thread):\n"
+        "            y[m, t] = tile[slot(full), t]\n"
+        "        Arrive(cuda_in_order) >> full\n"
+        "        Await(full, cuda_in_order, ~0)",
+    ),
     "D526": (
         "memory of a cluster without a part for each CTA",
         "In CudaSmemCluster index i of the first dimension lies in CTA i, so that there are as "

@@ -56,7 +56,9 @@ HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
         "memory may be reused while it is accessed",
         "A variable ends before the next shared-memory allocation of its scope, or at the end of "
         "the scope.  Its bytes are then free for another variable or for the next task, so that "
-        "all accesses must be ordered before that point, for all threads of the cluster.",
+        "all accesses must be ordered before that point, for all threads of the cluster.  Memory "
+        "of the host ends with its block too: before that the CPU waits for the stream that copies "
+        "from or to it, by Fence(cuda_stream_sync, cpu_in_order).",
         "for m in cuda_tasks(0, M):\n"
         "    tile: f32[64] @ CudaSmemLinear\n"
         "    for t in cuda_threads(0, 64, unit=cuda_thread):\n"
@@ -112,6 +114,25 @@ HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
         "    with CudaWarps(1, 2):\n"
         "        Await(full, cuda_in_order, ~0)\n"
         "        Arrive(cuda_in_order) >> empty",
+    ),
+    "H709": (
+        "slots of one memory differ in another way in another task (SLOT)",
+        "Slots of barriers that outlive a task begin a task where the cluster's tasks before have "
+        "left them.  Those that index one memory must be equal then, so that what is filled and "
+        "what is read meet as in every other task; and where an access names an element by itself, "
+        "a slot of that memory is 0 as a task begins.  Here that holds at the smallest sizes, and "
+        "not at these.",
+        "# tile is filled by slot(full) and read by slot(done)\n"
+        "Arrive(cuda_in_order) >> full\n"
+        "Await(full, cuda_in_order, ~0)\n"
+        "if k < 4:  # of five steps not the last one\n"
+        "    Arrive(cuda_in_order) >> done\n"
+        "    Await(done, cuda_in_order, ~0)\n"
+        "# repair: as many Arrives on the one as on the other\n"
+        "Arrive(cuda_in_order) >> full\n"
+        "Await(full, cuda_in_order, ~0)\n"
+        "Arrive(cuda_in_order) >> done\n"
+        "Await(done, cuda_in_order, ~0)",
     ),
     "H708": (
         "a value passes from one task to the next (LEAK)",

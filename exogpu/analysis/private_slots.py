@@ -1,0 +1,458 @@
+"""Slots of barriers that outlive a task: numbers of one cluster alone (decision 42).
+
+with CudaDeviceFunction(blockDim=64):
+    tile: f32[3, 32] @ CudaSmemLinear
+    full: barrier @ CudaMbarrier          # counts the Arrives of all tasks of this cluster
+    for m in cuda_tasks(0, M):
+        ... tile[slot(full), t] ...       # an element of the cluster's own
+        ... y[slot(full), t] ...          # which element it is depends on the cluster
+
+Such a number indexes memory that lives as long as the barrier, whose accesses all go through slots
+of barriers that count alike; it is no value, condition, bound or index of anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, product
+from typing import Final
+
+from exogpu.analysis.barriers import first_home
+from exogpu.frontend.quote import quote_access, source_text
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Add,
+    Alloc,
+    And,
+    Arrive,
+    Await,
+    BarrierAlloc,
+    BExpr,
+    Block,
+    CallInstr,
+    CExpr,
+    Compare,
+    Const,
+    ControlParam,
+    Coord,
+    CudaTasks,
+    CVar,
+    DataParam,
+    DeviceFunction,
+    FloorDiv,
+    For,
+    If,
+    Int,
+    Loaded,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Point,
+    Proc,
+    Slot,
+    Stmt,
+    Sub,
+    Truth,
+)
+from exogpu.ir.types import Space
+from exogpu.ir.walk import (
+    accesses,
+    blocks,
+    control_variables,
+    evaluate,
+    holds,
+    is_whole,
+    walk,
+)
+from exogpu.result.errors import Diagnostic, Note, Span
+
+COUNT_STEPS: Final = (
+    "count the steps of the task, or declare the barrier inside the innermost cuda_tasks loop, "
+    "where it counts from 0 in each task"
+)
+
+_TRIED: Final = 40
+"""Sizes at which the Arrives of a task are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A slot of a barrier that outlives a task."""
+
+    barrier: BarrierAlloc
+    ring: int
+    span: Span
+    name: str
+    """As it is written where it is bound: `slot(full)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """How an access indexes one dimension of memory that outlives a task."""
+
+    bound: _Bound | None
+    guards: tuple[BExpr, ...]
+    access: Access
+
+
+@dataclass(slots=True)
+class _Task:
+    """What a task does to memory that outlives it."""
+
+    loops: tuple[For, ...]
+    body: Block
+    indexed: dict[tuple[Sym, int], list[_Index]] = field(default_factory=dict)
+
+
+def check(proc: Proc) -> Iterator[Diagnostic]:
+    """The slots that are more than an index of a cluster's own memory, in a procedure without
+    windows and calls of procedures."""
+    for launch in walk(proc.body):
+        if isinstance(launch, DeviceFunction):
+            lasting = {s.name: s for s in launch.body if isinstance(s, Alloc | BarrierAlloc)}
+            if any(isinstance(one, BarrierAlloc) for one in lasting.values()):
+                yield from _Launch(proc, lasting).check(launch)
+
+
+class _Launch:
+    """A launch in which barriers outlive tasks."""
+
+    def __init__(self, proc: Proc, lasting: Mapping[Sym, Alloc | BarrierAlloc]) -> None:
+        self.proc = proc
+        self.lasting = lasting
+        self.sizes = {p.name for p in proc.params if isinstance(p, ControlParam)}
+        self.memories = {p.name: p.memory for p in proc.params if isinstance(p, DataParam)}
+        self.memories |= {s.name: s.memory for s in walk(proc.body) if isinstance(s, Alloc)}
+        self.single = frozenset(
+            s.iterator
+            for s in walk(proc.body)
+            if isinstance(s, For)
+            and (s.lo, s.hi) == (Int(0), Int(1))
+            and not isinstance(s.mode, Slot | Loaded)
+        )
+        """Iterators that are 0."""
+        self.found: list[Diagnostic] = []
+        self.tasks: list[_Task] = []
+
+    def check(self, launch: DeviceFunction) -> Iterator[Diagnostic]:
+        """What is wrong; of memory that is indexed in several ways, once it is clear by what."""
+        for stmt in launch.body:
+            self._find_tasks(stmt, ())
+        yield from dict.fromkeys(self.found)
+        if not self.found:
+            for task in self.tasks:
+                for (name, _), indices in task.indexed.items():
+                    yield from self._apart(task, name, indices)
+
+    def _find_tasks(self, stmt: Stmt, loops: tuple[For, ...]) -> None:
+        if not isinstance(stmt, For) or stmt.mode != CudaTasks():
+            return
+        loops = (*loops, stmt)
+        if any(isinstance(inner, For) and inner.mode == CudaTasks() for inner in stmt.body):
+            for inner in stmt.body:
+                self._find_tasks(inner, loops)
+            return
+        task = _Task(loops, stmt.body)
+        self.tasks.append(task)
+        self._block(task, stmt.body, {}, ())
+
+    # --- uses -----------------------------------------------------------------------------
+
+    def _block(
+        self,
+        task: _Task,
+        block: Block,
+        bound: Mapping[Sym, _Bound],
+        guards: tuple[BExpr, ...],
+    ) -> None:
+        for stmt in block:
+            self._statement(task, stmt, bound, guards)
+            inside = bound
+            if isinstance(stmt, For) and isinstance(stmt.mode, Slot) and isinstance(stmt.hi, Int):
+                barrier = self.lasting.get(stmt.mode.barrier)
+                if isinstance(barrier, BarrierAlloc):
+                    name = f"slot({barrier.name})"
+                    one = _Bound(barrier, stmt.hi.value, stmt.span, name)
+                    inside = {**bound, stmt.iterator: one}
+            if isinstance(stmt, If):
+                of_sizes = control_variables(stmt.condition) <= self.sizes
+                for inner, condition in (
+                    (stmt.body, stmt.condition),
+                    (stmt.orelse, Not(stmt.condition)),
+                ):
+                    self._block(task, inner, inside, (*guards, condition) if of_sizes else guards)
+                continue
+            for inner in blocks(stmt):
+                self._block(task, inner, inside, guards)
+
+    def _statement(
+        self,
+        task: _Task,
+        stmt: Stmt,
+        bound: Mapping[Sym, _Bound],
+        guards: tuple[BExpr, ...],
+    ) -> None:
+        for what, expr, span in _numbers(stmt):
+            for name in control_variables(expr) & bound.keys():
+                self._refuse(bound[name], what, span)
+        for access in accesses(stmt):
+            for dim, coord in enumerate(access.coords):
+                read = sorted(_read(coord) & bound.keys(), key=lambda name: name.number)
+                one = None
+                if read:
+                    one = bound[read[0]]
+                    self._check_index(access, coord, read, one)
+                if access.name in self.lasting:
+                    indexed = task.indexed.setdefault((access.name, dim), [])
+                    indexed.append(_Index(one, guards, access))
+
+    def _check_index(
+        self, access: Access, coord: Coord, read: Sequence[Sym], bound: _Bound
+    ) -> None:
+        name, memory = access.name, self.memories.get(access.name)
+        if memory is None:
+            self._refuse(bound, f"an index of the barrier {name}", access.span)
+        elif name not in self.lasting:
+            shared = memory.space is Space.SHARED
+            where = "belongs to one task" if shared else f"is in {memory.name}"
+            beside = f"declare {name} beside {bound.barrier.name}, outside of cuda_tasks; or "
+            what = f"an index of {name}, which {where}"
+            self._refuse(bound, what, access.span, beside if shared else "")
+        elif len(read) > 1 or not is_whole(coord, read[0], self.single):
+            what = f"a part of an index of {name}"
+            remedy = (
+                f"index by the slot alone, {name}[{bound.name}, ...], or a window of one element, "
+                "s : s + 1; another element is another barrier's slot"
+            )
+            self._refuse(bound, what, access.span, instead=remedy)
+
+    def _refuse(
+        self, bound: _Bound, what: str, span: Span, before: str = "", instead: str = ""
+    ) -> None:
+        barrier = bound.barrier.name
+        remedy = instead or (
+            f"{before}count the steps of the task, as k % {bound.ring} does, or declare {barrier} "
+            "inside the innermost cuda_tasks loop, where it counts from 0 in each task"
+        )
+        called = source_text(bound.span) if bound.span == span else ""
+        message = (
+            f"{called or bound.name} counts what its own cluster has done, and another cluster "
+            f"that executes this task has another number: here it is {what}"
+        )
+        notes = [
+            Note(f"{barrier} outlives the task: it is declared outside of it", bound.barrier.span)
+        ]
+        if (bound.span.line, bound.span.file) != (span.line, span.file):
+            notes.append(Note("the slot", bound.span))
+        self.found.append(Diagnostic("D528", message, span, remedy, tuple(notes)))
+
+    # --- several ways to one memory ---------------------------------------------------------
+
+    def _apart(self, task: _Task, name: Sym, indices: Sequence[_Index]) -> Iterator[Diagnostic]:
+        """Memory that is indexed by a slot, and by what is another number to it in another task."""
+        by_slot = [one for one in indices if one.bound is not None]
+        if not by_slot:
+            return
+        first = by_slot[0]
+        for other in indices:
+            found = self._differ(task, name, first, other)
+            if found is not None:
+                yield found
+                return
+
+    def _differ(self, task: _Task, name: Sym, first: _Index, other: _Index) -> Diagnostic | None:
+        one, another = first.bound, other.bound
+        assert one is not None
+        if another is not None and (one.barrier, one.ring) == (another.barrier, another.ring):
+            return None
+        like = another is not None and one.ring == another.ring
+        for sizes in self._tried():
+            if not all(holds(guard, sizes) for guard in other.guards):
+                continue
+            counted = self._in_a_task(task, one.barrier, sizes)
+            against = 0 if another is None else self._in_a_task(task, another.barrier, sizes)
+            if counted is None or against is None or self._tasks(task, sizes) < 2:
+                continue
+            if like and (counted - against) % one.ring:
+                assert another is not None
+                if not all(self._is_awaited(task, b.barrier, sizes) for b in (one, another)):
+                    continue  # Something is forgotten, which a check says better.
+                return _unlike(name, first, other, counted, against, _said(sizes))
+            if not like and (counted % one.ring or against % (another.ring if another else 1)):
+                return _mixed(name, first, other, counted, _said(sizes))
+        return None
+
+    def _tried(self) -> Iterator[dict[Sym, int]]:
+        """Small sizes that the preconditions admit."""
+        params = [p for p in self.proc.params if isinstance(p, ControlParam)]
+        moduli = {d for condition in self.proc.preconditions for d in _moduli(condition)}
+        values = sorted({1, 2, 3, 4} | {d * n for d in moduli for n in (1, 2, 3)})
+        every = sorted(product(values, repeat=min(len(params), 4)), key=sum)
+        for some in every[:4000]:
+            sizes = {p.name: 2 for p in params}
+            sizes.update(zip((p.name for p in params), some, strict=False))
+            if all(holds(condition, sizes) for condition in self.proc.preconditions):
+                yield sizes
+
+    def _tasks(self, task: _Task, sizes: Mapping[Sym, int]) -> int:
+        """How many tasks there are; as far as that matters."""
+
+        def count(loops: Sequence[For], values: Mapping[Sym, int]) -> int:
+            if not loops:
+                return 1
+            loop, *inner = loops
+            found = range(evaluate(loop.lo, values), evaluate(loop.hi, values))
+            return sum(count(inner, {**values, loop.iterator: at}) for at in islice(found, 3))
+
+        return count(task.loops, sizes)
+
+    def _in_a_task(
+        self, task: _Task, barrier: BarrierAlloc, sizes: Mapping[Sym, int]
+    ) -> int | None:
+        """How many Arrives a task has on the first element; None where that is not known of all."""
+        try:
+            return _counted(task.body, barrier.name, Arrive, dict(sizes))
+        except KeyError:
+            return None
+
+    def _is_awaited(self, task: _Task, barrier: BarrierAlloc, sizes: Mapping[Sym, int]) -> bool:
+        """Whether a task awaits as many arrivals of the first element as it has."""
+        arrived, awaited = (
+            _counted(task.body, barrier.name, kind, dict(sizes)) for kind in (Arrive, Await)
+        )
+        return arrived == awaited
+
+
+def _said(sizes: Mapping[Sym, int]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in sizes.items())
+
+
+def _unlike(
+    name: Sym, first: _Index, other: _Index, counted: int, against: int, at: str
+) -> Diagnostic:
+    one, another = first.bound, other.bound
+    assert one is not None and another is not None
+    return Diagnostic(
+        "D529",
+        f"{name} is indexed by {one.name} and by {another.name}, and a task arrives "
+        f"{_times(counted)} on {one.barrier.name} and {_times(against)} on {another.barrier.name}"
+        f"{_where(at)}: in the next task of the cluster the two slots differ in another way",
+        other.access.span,
+        f"index {name} by slots of barriers on which each task arrives equally often, or of one "
+        "barrier alone",
+        (Note(f"indexed by {one.name}", first.access.span),),
+    )
+
+
+def _mixed(name: Sym, first: _Index, other: _Index, counted: int, at: str) -> Diagnostic:
+    one, another = first.bound, other.bound
+    assert one is not None
+    barrier, ring = one.barrier.name, one.ring
+    by = f"by {quote_access(other.access)}"
+    if another is not None:
+        by = f"by {another.name} of a ring of {another.ring}"
+    return Diagnostic(
+        "D529",
+        f"{name} is indexed by {one.name}, which is another number in another task of the cluster "
+        f"(a task arrives {_times(counted)} on {barrier}{_where(at)}), and here {by}",
+        other.access.span,
+        f"index {name} by a slot here too, {name}[slot(b), ...] of the barrier b that counts these "
+        f"accesses; or let each task arrive on {barrier} a multiple of {ring} times",
+        (Note(f"indexed by {one.name}", first.access.span),),
+    )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _where(at: str) -> str:
+    return f" at {at}" if at else ""
+
+
+# --- expressions --------------------------------------------------------------------------------
+
+
+def _read(coord: Coord) -> frozenset[Sym]:
+    if isinstance(coord, Point):
+        return control_variables(coord.at)
+    return control_variables(coord.lo) | control_variables(coord.hi)
+
+
+def _numbers(stmt: Stmt) -> Iterator[tuple[str, CExpr | BExpr, Span]]:
+    """What a statement reads as numbers, but for indices."""
+    match stmt:
+        case For():
+            for end in (stmt.lo, stmt.hi):
+                yield f"a bound of the loop over {stmt.iterator}", end, stmt.span
+            if isinstance(stmt.mode, Loaded):
+                # Its index is an access's.
+                return
+        case If():
+            yield "a condition", stmt.condition, stmt.span
+        case CallInstr():
+            for argument in stmt.arguments:
+                if not isinstance(argument, Access | Const):
+                    what = f"an argument of {stmt.instr.name}, a value"
+                    yield what, argument, argument.span if argument.span.line else stmt.span
+        case Alloc() | BarrierAlloc():
+            for extent in stmt.shape:
+                yield f"an extent of {stmt.name}", extent, stmt.span
+        case _:
+            return
+
+
+def _moduli(expr: CExpr | BExpr) -> Iterator[int]:
+    """What expressions are divided by."""
+    match expr:
+        case FloorDiv() | Mod():
+            yield expr.divisor
+            yield from _moduli(expr.term)
+        case Mul() | Not():
+            yield from _moduli(expr.term)
+        case Add() | Sub() | Compare() | And() | Or():
+            yield from _moduli(expr.left)
+            yield from _moduli(expr.right)
+        case Int() | CVar() | Truth():
+            return
+
+
+def _counted(
+    block: Block, name: Sym, kind: type[Arrive] | type[Await], values: dict[Sym, int]
+) -> int:
+    """How many Arrives or Awaits a block has on the first element of a barrier.  Raises KeyError
+    where a value is not known."""
+    total = 0
+    for stmt in block:
+        element = _element(stmt, kind)
+        if element is not None:
+            at = (c.at if isinstance(c, Point) else c.lo for c in element.coords)
+            total += element.name == name and all(evaluate(one, values) == 0 for one in at)
+            continue
+        inside = walk(tuple(inner for body in blocks(stmt) for inner in body))
+        if not any((e := _element(s, kind)) is not None and e.name == name for s in inside):
+            continue
+        match stmt:
+            case For(mode=Loaded()):
+                # Of a value from memory nothing is known.
+                total += _counted(stmt.body, name, kind, values)
+            case For():
+                for at_ in range(evaluate(stmt.lo, values), evaluate(stmt.hi, values)):
+                    inner = {**values, stmt.iterator: at_}
+                    total += _counted(stmt.body, name, kind, inner)
+            case If():
+                body = stmt.body if holds(stmt.condition, values) else stmt.orelse
+                total += _counted(body, name, kind, values)
+            case _:
+                total += sum(_counted(body, name, kind, values) for body in blocks(stmt))
+    return total
+
+
+def _element(stmt: Stmt, kind: type[Arrive] | type[Await]) -> Access | None:
+    """What a statement counts on, if it is of a kind."""
+    if not isinstance(stmt, kind):
+        return None
+    return first_home(stmt.targets) if isinstance(stmt, Arrive) else stmt.barrier

@@ -1,0 +1,272 @@
+"""Places in a procedure for new statements: in the procedure, in its text and in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from exogpu.explain.barrier_words import skip_text
+from exogpu.explain.pasting import inserted, scope
+from exogpu.ir import print_expressions
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import (
+    Access,
+    Alloc,
+    Arrive,
+    Await,
+    BarrierAlloc,
+    Block,
+    CExpr,
+    ControlParam,
+    Coord,
+    CudaThreads,
+    CVar,
+    Fence,
+    For,
+    Free,
+    If,
+    Loaded,
+    Point,
+    Proc,
+    Seq,
+    Stmt,
+    Warps,
+)
+from exogpu.ir.print_expressions import condition, control
+from exogpu.ir.walk import blocks, control_variables, map_blocks, substitute_access
+from exogpu.result.errors import Span
+from exogpu.result.hazards import Change, Replacement
+
+Path: TypeAlias = tuple[Stmt, ...]
+"""What encloses a statement, outermost first, and last the statement."""
+
+Anew: TypeAlias = Mapping[int, tuple[Stmt, ...]]
+"""What stands in the place of some statements, by `id`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gap:
+    """The place right before or right after a statement, in its block."""
+
+    anchor: Stmt
+    after: bool
+    around: Path
+
+    @property
+    def key(self) -> tuple[Span, bool]:
+        """What tells it from other places of the text."""
+        return self.anchor.span, self.after
+
+
+def paths(block: Block, around: Path = ()) -> Iterator[Path]:
+    """The path of each statement, in program order."""
+    for stmt in block:
+        yield (*around, stmt)
+        for inner in blocks(stmt):
+            yield from paths(inner, (*around, stmt))
+
+
+def paths_to(proc: Proc, span: Span) -> list[Path]:
+    """The paths of the statements of a place in the text: several where that is read more than
+    once."""
+    found = [
+        path
+        for path in paths(proc.body)
+        if path[-1].span == span and not isinstance(path[-1], Free | Alloc | BarrierAlloc)
+    ]
+    # The binding of a slot has the place of its statement.
+    return [path for path in found if len(path) < 2 or path[-2].span != span]
+
+
+def next_to(path: Path, after: bool) -> Gap:
+    """The place next to a statement."""
+    return Gap(path[-1], after, path[:-1])
+
+
+def at_the_end(proc: Proc, declared: Span) -> list[Gap]:
+    """Where the memory of a variable ends: after the last statement before that."""
+    found = []
+    for path in paths(proc.body):
+        if isinstance(path[-1], Free) and path[-1].span == declared:
+            block = _block_of(path, proc)
+            before = block[: next(at for at, stmt in enumerate(block) if stmt is path[-1])]
+            last = [stmt for stmt in before if not isinstance(stmt, Free)][-1:]
+            found += [Gap(stmt, True, path[:-1]) for stmt in last]
+    return found
+
+
+def between(proc: Proc, ours: Path, theirs: Path) -> Iterator[Gap]:
+    """The places on the way from the statement of `theirs` to that of `ours`: in the block that
+    holds both, then at the end of each loop around both, then in narrower scopes."""
+    common = 0
+    while common < min(len(ours), len(theirs)) and ours[common] is theirs[common]:
+        common += 1
+    if common < min(len(ours), len(theirs)):
+        block = list(_block_of(ours[: common + 1], proc))
+        first, last = _at(block, theirs[common]), _at(block, ours[common])
+        around = ours[:common]
+        if 0 <= first < last:
+            yield Gap(ours[common], False, around)
+            for at in range(first, last - 1):
+                if not isinstance(block[at], Free):
+                    yield Gap(block[at], True, around)
+    for length in range(common, 0, -1):
+        loop = ours[length - 1]
+        if isinstance(loop, For) and isinstance(loop.mode, Seq) and loop.body:
+            yield Gap(loop.body[-1], True, ours[:length])
+    for path, after in ((theirs, True), (ours, False)):
+        for length in range(common + 2, len(path) + 1):
+            if not any(_is_alone(stmt) for stmt in path[common : length - 1]):
+                yield next_to(path[:length], after)
+
+
+def _at(block: Sequence[Stmt], wanted: Stmt) -> int:
+    return next((at for at, stmt in enumerate(block) if stmt is wanted), -1)
+
+
+def _is_alone(stmt: Stmt) -> bool:
+    """Whether it divides threads among its iterations."""
+    return isinstance(stmt, For) and isinstance(stmt.mode, CudaThreads)
+
+
+def _block_of(path: Path, proc: Proc) -> Block:
+    """The block that holds the statement of a path."""
+    if len(path) == 1:
+        return proc.body
+    inside = blocks(path[-2])
+    return next(block for block in inside if any(stmt is path[-1] for stmt in block))
+
+
+# --- the procedure ------------------------------------------------------------------------------
+
+
+def rebuilt(proc: Proc, anew: Anew) -> Proc:
+    """The procedure with other statements in the place of some, and without frees."""
+
+    def change(block: Block) -> Block:
+        found: list[Stmt] = []
+        for stmt in block:
+            for one in anew.get(id(stmt), (stmt,)):
+                if not isinstance(one, Free):
+                    found.append(map_blocks(one, change))
+        same = len(found) == len(block) and all(a is b for a, b in zip(found, block, strict=True))
+        return block if same else tuple(found)
+
+    return replace(proc, body=change(proc.body))
+
+
+def put(gap: Gap, *new: Stmt) -> tuple[Stmt, ...]:
+    """The statement of a place with others before or after it; after a value is loaded, first in
+    what it is loaded for."""
+    anchor = gap.anchor
+    if not gap.after:
+        return (*new, anchor)
+    if isinstance(anchor, For) and isinstance(anchor.mode, Loaded):
+        return (replace(anchor, body=(*new, *anchor.body)),)
+    return (anchor, *new)
+
+
+def known_at(access: Access, gap: Gap, proc: Proc) -> Access | None:
+    """An access as it is named at a place, with iterators of the same names; None where there are
+    none."""
+    known = {p.name.name: p.name for p in proc.params if isinstance(p, ControlParam)}
+    loops = [*gap.around, *((gap.anchor,) if _binds_what_follows(gap) else ())]
+    known |= {stmt.iterator.name: stmt.iterator for stmt in loops if isinstance(stmt, For)}
+    used = frozenset[Sym]().union(
+        *(control_variables(at) for coord in access.coords for at in _ends(coord))
+    )
+    if not all(name.name in known for name in used):
+        return None
+    return substitute_access(access, {name: CVar(known[name.name]) for name in used})
+
+
+def _ends(coord: Coord) -> tuple[CExpr, ...]:
+    return (coord.at,) if isinstance(coord, Point) else (coord.lo, coord.hi)
+
+
+def _binds_what_follows(gap: Gap) -> bool:
+    return gap.after and isinstance(gap.anchor, For) and isinstance(gap.anchor.mode, Loaded)
+
+
+# --- the text -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A procedure with a repair made, what is said of it, and the change of the text."""
+
+    proc: Proc
+    text: str
+    changes: tuple[Change, ...] = ()
+
+
+def with_new(
+    proc: Proc, gaps: Sequence[Gap], make: Callable[[Gap], tuple[Stmt, ...] | None], end: str = ""
+) -> Rewritten | None:
+    """The procedure with new statements in all of these places, which are one in the text; None
+    where they name what is not known in some."""
+    anew: dict[int, tuple[Stmt, ...]] = {}
+    lines: list[str] = []
+    for gap in gaps:
+        new = make(gap)
+        if new is None:
+            return None
+        lines = [line for stmt in new for line in source(stmt)]
+        anew[id(gap.anchor)] = put(gap, *new)
+    if not gaps:
+        return None
+    text = f"add `{joined(lines)}` {in_words(gaps[0])}{end}"
+    change = pasted(gaps[0], *lines)
+    return Rewritten(rebuilt(proc, anew), text, () if change is None else ((change,),))
+
+
+def joined(lines: Sequence[str]) -> str:
+    """Lines of the text in one: what is in a block after its header."""
+    return re.sub(r":; +", ": ", "; ".join(lines))
+
+
+def source(stmt: Stmt) -> list[str]:
+    """The lines of a new statement; of what was copied from the text its header as it is there."""
+    match stmt:
+        case Fence():
+            return [f"Fence({stmt.pre.name}, {stmt.post.name})"]
+        case Arrive():
+            targets = "".join(f" >> {_spelled(target)}" for target in stmt.targets)
+            return [f"Arrive({stmt.timeline.name}){targets}"]
+        case Await():
+            of = f"{_spelled(stmt.barrier)}, {stmt.timeline.name}, {skip_text(stmt.n)}"
+            return [f"Await({of})"]
+        case BarrierAlloc():
+            extents = ", ".join(control(extent, lambda name: name.name) for extent in stmt.shape)
+            shape = f"[{extents}]" if extents else ""
+            return [f"{stmt.name.name}: barrier{shape} @ {stmt.mechanism.value}"]
+        case For() | Warps() | If():
+            header = stmt.span.text.strip()
+            if isinstance(stmt, If):
+                header = f"if {condition(stmt.condition, lambda name: name.name)}:"
+            return [header, *(f"    {line}" for one in stmt.body for line in source(one))]
+        case _:
+            return [stmt.span.text.strip()]
+
+
+def _spelled(access: Access) -> str:
+    return print_expressions.access(access, lambda name: name.name)
+
+
+def pasted(gap: Gap, *lines: str) -> Replacement | None:
+    """The lines in the text; None where it is not what was read."""
+    try:
+        return inserted(gap.anchor.span, gap.after, lines)
+    except (ValueError, IndexError, SyntaxError):
+        return None
+
+
+def in_words(gap: Gap) -> str:
+    """`after line 31, indented like line 29 (16 spaces), in the loop of line 20`"""
+    span = gap.anchor.span
+    last = max(span.line, span.end_line)
+    where = f"after line {last}" if gap.after else f"before line {span.line}"
+    like = "it" if not gap.after or last == span.line else f"line {span.line}"
+    return f"{where}, indented like {like} ({span.column - 1} spaces){scope(span)}"

@@ -1,0 +1,234 @@
+"""Kernels of Triton, Gluon and TLX as procedures that can be checked.
+
+from exogpu.imported import import_ttgir
+import_ttgir(open("kernel.ttgir").read()).check()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+
+from exogpu.api import Procedure
+from exogpu.importing import acquire
+from exogpu.importing.arguments import parse_call
+from exogpu.importing.lowering import NEWEST
+from exogpu.importing.reading import Imported, imported
+from exogpu.importing.refusing import FaultyError, RefusedError
+from exogpu.importing.sizes import possible
+from exogpu.importing.watching import Watched, watched
+from exogpu.importing.wording import told
+from exogpu.result.errors import NOWHERE, Diagnostic, Span, one_line
+from exogpu.result.proof import Proving
+from exogpu.result.verdict import Hazard, HazardKind, Policy, Verdict
+
+
+class ImportedKernel(Procedure):
+    """A kernel that others compile.
+
+    Its verdict tells what it rests on besides, and a refutation is in the words of Triton.
+    """
+
+    compiled_elsewhere = True
+
+    def __init__(self, name: str, source: Imported) -> None:
+        super().__init__(name, replace(source.proc, name=name), ())
+        self.source = source
+
+    def check(
+        self,
+        *,
+        policy: Policy | str = Policy.PTX,
+        heard: Callable[[Verdict], None] = lambda verdict: None,
+        progress: Callable[[Proving], None] | None = None,
+        timeout: float | None = None,
+        memory: float | None = None,
+    ) -> Verdict:
+        """The verdict for all grids and trip counts.
+
+        A proof is soon there, or not at all; then a refutation is looked for where the abstract
+        machine is fast, and last with all the time that is left.
+        """
+        start = perf_counter()
+        begin = SOON if timeout is None else min(SOON, timeout)
+
+        def answer(kernel: Procedure, seconds: float | None) -> Verdict:
+            found = Procedure.check(
+                kernel,
+                policy=policy,
+                heard=lambda verdict: heard(self._told(verdict)),
+                progress=progress,
+                timeout=seconds,
+                memory=memory,
+            )
+            return replace(self._told(found), seconds=perf_counter() - start)
+
+        found = answer(self, begin)
+        if found.word != "undecided" or begin == timeout:
+            return found
+        left = None if timeout is None else max(timeout - (perf_counter() - start), 0.0)
+        refuted = answer(_Hastened(self.name, self.source), left if left is None else left * 0.6)
+        if refuted.word == "refuted":
+            return refuted
+        left = None if timeout is None else max(timeout - (perf_counter() - start), 0.0)
+        return answer(self, left)
+
+    def _told(self, verdict: Verdict) -> Verdict:
+        if verdict.hazards and not possible(self.source.sizes, verdict.hazards[0].sizes):
+            sizes = ", ".join(f"{name}={n}" for name, n in verdict.hazards[0].sizes.items())
+            reason = f"not proved, and the trip counts at which it fails never occur: {sizes}"
+            verdict = replace(verdict, word="undecided", reason=reason, hazards=())
+        if verdict.hazards and verdict.hazards[0].kind is HazardKind.BARRIER:
+            hazard = told(verdict.hazards[0])
+            reason = f"{hazard.message}, so that its waits could not be counted"
+            verdict = replace(verdict, word="undecided", reason=reason, hazards=())
+        return replace(
+            verdict,
+            hazards=tuple(map(told, verdict.hazards)),
+            remarks=self.source.notes,
+            warnings=(),
+        )
+
+
+class _Hastened(Procedure):
+    """The same kernel with more order than it has: only refutations of it count."""
+
+    compiled_elsewhere = True
+
+    def __init__(self, name: str, source: Imported) -> None:
+        super().__init__(name, replace(source.hastened, name=name), ())
+
+
+SOON: Final = 8.0
+"""Seconds in which nearly all proofs are found."""
+
+
+class UnimportedKernel(Procedure):
+    """A kernel that was not imported: its verdict is undecided, and says why; or it is refuted,
+    where reading it shows what is wrong."""
+
+    compiled_elsewhere = True
+
+    def __init__(self, name: str, reason: Diagnostic, hazard: Hazard | None = None) -> None:
+        super().__init__(name, None, (reason,))
+        self.reason = reason
+        self.hazard = hazard
+
+    def check(
+        self,
+        *,
+        policy: Policy | str = Policy.PTX,
+        heard: Callable[[Verdict], None] = lambda verdict: None,
+        progress: Callable[[Proving], None] | None = None,
+        timeout: float | None = None,
+        memory: float | None = None,
+    ) -> Verdict:
+        """The verdict, which is undecided or refuted."""
+        del heard, progress, timeout, memory
+        if self.hazard is not None:
+            hazards = (self.hazard,)
+            return Verdict(self.name, "refuted", None, Policy.of(policy), 0.0, hazards=hazards)
+        reason = f"not imported: {one_line(self.reason)}"
+        return Verdict(self.name, "undecided", None, Policy.of(policy), 0.0, reason=reason)
+
+    @property
+    def span(self) -> Span:
+        """Where the reason is."""
+        return self.reason.span
+
+
+def import_ttgir(
+    text: str, *, name: str = "", version: str = NEWEST.version, ptx: str = ""
+) -> ImportedKernel | UnimportedKernel:
+    """A kernel from the text of its TTGIR, as it is after allocation and barriers.
+
+    `version` is that of the Triton that lowers it, `ptx` what it was lowered to: where that is
+    given, it is compared.
+    """
+    try:
+        source = imported(text, version, ptx)
+    except RefusedError as error:
+        hazard = error.hazard if isinstance(error, FaultyError) else None
+        return UnimportedKernel(name or "kernel", error.diagnostic, hazard)
+    return ImportedKernel(name or source.proc.name, source)
+
+
+def from_file(path: Path) -> ImportedKernel | UnimportedKernel:
+    """A kernel from a file of TTGIR.
+
+    What Triton keeps in its cache has no barriers yet: an installed Triton places them.
+    """
+    try:
+        text = path.read_text()
+        if "ttg.shared" not in text:
+            text = acquire.placed(path)
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"{path} cannot be read: {error}"
+        reason = Diagnostic("K101", message, NOWHERE, "give a file of TTGIR")
+        return UnimportedKernel(path.stem, reason)
+    except RefusedError as error:
+        return UnimportedKernel(path.stem, error.diagnostic)
+    beside = path.with_suffix(".ptx")
+    ptx = beside.read_text() if beside.is_file() else ""
+    return import_ttgir(text, ptx=ptx)
+
+
+def from_source(
+    path: Path,
+    name: str,
+    arguments: str,
+    *,
+    num_warps: int | None = None,
+    num_stages: int | None = None,
+    arch: int = 90,
+    plain: bool = False,
+) -> Iterator[ImportedKernel | UnimportedKernel]:
+    """A kernel of a Python file, compiled by Triton for these arguments; of one that is tuned, all
+    its configurations, or if it is to be `plain`, only these arguments."""
+    given = {"num_warps": num_warps, "num_stages": num_stages}
+    options = {key: value for key, value in given.items() if value is not None}
+    try:
+        call = parse_call(arguments)
+    except RefusedError as error:
+        yield UnimportedKernel(name or path.stem, error.diagnostic)
+        return
+    for shown, made in acquire.compile_all(path, name, call, options, arch, plain=plain):
+        if isinstance(made, Diagnostic):
+            yield UnimportedKernel(shown, made)
+        else:
+            yield import_ttgir(made.ttgir, name=shown, version=made.version, ptx=made.ptx)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The kernels that Triton compiled while it was watched."""
+
+    watched: Watched
+
+    def kernels(self) -> Iterator[ImportedKernel | UnimportedKernel]:
+        """Each specialisation that was compiled."""
+        for name, compiled in self.watched.compiled():
+            try:
+                made = compiled()
+            except RefusedError as error:
+                yield UnimportedKernel(name, error.diagnostic)
+                continue
+            yield import_ttgir(made.ttgir, name=name, version=made.version, ptx=made.ptx)
+
+    def check(self, *, timeout: float | None = None) -> list[Verdict]:
+        """The verdicts, in the order in which the kernels were compiled."""
+        return [kernel.check(timeout=timeout) for kernel in self.kernels()]
+
+
+@contextmanager
+def watch_triton() -> Iterator[Seen]:
+    """Within it, the kernels that a program launches are collected: `seen.check()` checks them.
+
+    Raises RefusedError (K106) where Triton is not installed.
+    """
+    with watched() as found:
+        yield Seen(found)

@@ -1,0 +1,251 @@
+"""Values that a loop carries from iteration to iteration, as functions of the iteration's number.
+
+A closed form is guessed from the shapes that kernels use: counters, counters that wrap, phases.
+Then it is proved: it holds before the first iteration, and if it holds before an iteration, it
+holds before the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from exogpu.importing.proving import equal, follows, known_within
+from exogpu.importing.values import (
+    Atom,
+    Both,
+    Choice,
+    Compare,
+    Condition,
+    Floor,
+    Known,
+    Negation,
+    Remainder,
+    Toward,
+    Unread,
+    Value,
+    Variable,
+    choice,
+    compare,
+    floor,
+    of,
+    remainder,
+    whole,
+)
+
+SAMPLES: Final = 48
+"""Iterations on numbers by which guesses are told apart, before one is proved."""
+
+LONGEST: Final = 16
+"""The longest period that is guessed."""
+
+
+def closed_forms(
+    loop: Variable,
+    turn: Value,
+    first: Mapping[Variable, Value],
+    following: Mapping[Variable, Value],
+    facts: Sequence[Condition],
+) -> dict[Variable, Value]:
+    """The carried values before iteration `turn`, of those for which a form was proved.
+
+    `first` has the values before the loop, `following` those after an iteration, as functions of
+    `turn` and of the carried values before it.
+    """
+    found: dict[Variable, Value] = {}
+    left = dict(following)
+    while True:
+        new: dict[Variable, Value] = {}
+        for carried, after in left.items():
+            step = after.replaced({one: form for one, form in found.items()})
+            if (form := _linear(loop, turn, carried, first[carried], step)) is not None:
+                new[carried] = form
+                break
+        if not new:
+            new = _periodic(loop, turn, first, left, found, facts)
+        if not new:
+            return found
+        found |= new
+        left = {one: after for one, after in left.items() if one not in found}
+
+
+def _linear(
+    loop: Variable, turn: Value, carried: Variable, first: Value, after: Value
+) -> Value | None:
+    """The form of what grows by as much in each iteration."""
+    growth = after - Value((((carried,), 1),))
+    if carried in growth.variables() or not known_within(growth, loop.name):
+        return None
+    return first + turn * growth
+
+
+def _periodic(
+    loop: Variable,
+    turn: Value,
+    first: Mapping[Variable, Value],
+    following: Mapping[Variable, Value],
+    found: Mapping[Variable, Value],
+    facts: Sequence[Condition],
+) -> dict[Variable, Value]:
+    """The forms of counters that wrap and of phases, which depend on each other."""
+    after = {one: value.replaced(_atoms(found)) for one, value in following.items()}
+    traces = _traces(loop, first, after)
+    guessed = {
+        one: form
+        for one, trace in traces.items()
+        if (form := next(_late_shapes(loop, trace), None)) is not None
+    }
+    while guessed:
+        held = {
+            one: form
+            for one, form in guessed.items()
+            if _inductive(loop, turn, form, first[one], after[one], guessed, facts)
+        }
+        if len(held) == len(guessed):
+            return held
+        guessed = held
+    return {}
+
+
+def _inductive(
+    loop: Variable,
+    turn: Value,
+    form: Value,
+    first: Value,
+    after: Value,
+    forms: Mapping[Variable, Value],
+    facts: Sequence[Condition],
+) -> bool:
+    start = form.replaced({loop: Value()})
+    then = form.replaced({loop: turn + 1})
+    step = after.replaced(_atoms(forms))
+    return equal(facts, start, first) and equal(facts, step, then)
+
+
+def _atoms(forms: Mapping[Variable, Value]) -> dict[Atom, Value]:
+    """The same, to be put in place of atoms."""
+    return {one: form for one, form in forms.items()}
+
+
+def _traces(
+    loop: Variable, first: Mapping[Variable, Value], after: Mapping[Variable, Value]
+) -> dict[Variable, list[int]]:
+    """The values on numbers in the first iterations, of those that numbers determine."""
+    now = {one: value.constant for one, value in first.items() if one in after}
+    traces: dict[Variable, list[int]] = {one: [] for one in now}
+    for at in range(SAMPLES):
+        known: dict[Atom, int] = {loop: at}
+        for one, value in now.items():
+            if value is not None:
+                traces[one].append(value)
+                known[one] = value
+        now = {one: number(value, known) for one, value in after.items()}
+    return {one: trace for one, trace in traces.items() if len(trace) == SAMPLES}
+
+
+def _shapes(loop: Variable, trace: Sequence[int], start: int = 0) -> Iterator[Value]:
+    """The shapes that have these values in the iterations from `start` on.
+
+    They are constants, `(k + a) mod n` and `((k + a) div n + b) mod 2`.
+    """
+    if len(set(trace[start:])) == 1:
+        yield whole(trace[start])
+    turn = of(loop)
+    shapes = [
+        remainder(turn + a, n) + low
+        for n in range(2, LONGEST + 1)
+        for a in range(n)
+        for low in (0, 1)
+    ]
+    shapes += [
+        remainder(floor(turn + a, n) + b, 2)
+        for n in range(1, LONGEST + 1)
+        for a in range(n)
+        for b in (0, 1)
+    ]
+    values = list(enumerate(trace))[start:]
+    for shape in shapes:
+        if all(number(shape, {loop: at}) == value for at, value in values):
+            yield shape
+
+
+def _late_shapes(loop: Variable, trace: Sequence[int]) -> Iterator[Value]:
+    """The shapes, also those that only hold from the second iteration on."""
+    yield from _shapes(loop, trace)
+    for shape in _shapes(loop, trace, 1):
+        yield choice(compare("<=", of(loop)), whole(trace[0]), shape)
+
+
+def fitted(atom: Atom, facts: Sequence[Condition]) -> Value | None:
+    """An affine form of an atom that depends on one counter; None where none is proved."""
+    counters = {one for one in of(atom).atoms() if isinstance(one, Variable)}
+    if len(counters) != 1:
+        return None
+    (loop,) = counters
+    trace = [_atom(atom, {loop: at}) for at in range(SAMPLES)]
+    known = [value for value in trace if value is not None]
+    if len(known) < SAMPLES:
+        return None
+    return next((shape for shape in _shapes(loop, known) if equal(facts, of(atom), shape)), None)
+
+
+def number(value: Value, known: Mapping[Atom, int]) -> int | None:
+    """The value on numbers; None where it depends on what is not known."""
+    total = 0
+    for product, factor in value.terms:
+        for atom in product:
+            one = known.get(atom)
+            if one is None:
+                one = _atom(atom, known)
+            if one is None:
+                return None
+            factor *= one
+        total += factor
+    return total
+
+
+def _atom(atom: Atom, known: Mapping[Atom, int]) -> int | None:
+    match atom:
+        case Variable():
+            return known.get(atom)
+        case Floor() | Remainder():
+            term = number(atom.term, known)
+            if term is None:
+                return None
+            return term // atom.divisor if isinstance(atom, Floor) else term % atom.divisor
+        case Toward():
+            term, by = number(atom.term, known), number(atom.divisor, known)
+            if term is None or not by:
+                return None
+            quotient = abs(term) // abs(by) * (1 if (term < 0) == (by < 0) else -1)
+            return quotient if atom.part == "quotient" else term - quotient * by
+        case Choice():
+            holds = truth(atom.condition, known)
+            if holds is None:
+                return None
+            return number(atom.first if holds else atom.second, known)
+
+
+def truth(condition: Condition, known: Mapping[Atom, int]) -> bool | None:
+    match condition:
+        case Known():
+            return condition.value
+        case Compare():
+            value = number(condition.value, known)
+            if value is None:
+                return None
+            return value == 0 if condition.op == "==" else value <= 0
+        case Negation():
+            term = truth(condition.term, known)
+            return None if term is None else not term
+        case Both():
+            first, second = truth(condition.first, known), truth(condition.second, known)
+            return None if first is None or second is None else first and second
+        case Unread():
+            return None
+
+
+def within(value: Value, low: int, high: int | None, facts: Sequence[Condition]) -> bool:
+    """Whether `low <= value <= high` wherever the facts hold; without `high`, of any size."""
+    enough = follows(facts, compare("<=", whole(low) - value))
+    return enough and (high is None or follows(facts, compare("<=", value - high)))

@@ -1,0 +1,184 @@
+"""From the text of TTGIR to a procedure: the entrance of this room."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from exogpu.importing import events as ev
+from exogpu.importing.build import built
+from exogpu.importing.ghosts import balanced
+from exogpu.importing.kernel import Kernel
+from exogpu.importing.lowering import LOWERINGS, NEWEST, Lowering
+from exogpu.importing.parts import parts_of
+from exogpu.importing.refusing import FaultyError, RefusedError, faulty, unsupported
+from exogpu.importing.rewriting import simplified
+from exogpu.importing.rings import resolved, steps
+from exogpu.importing.roles import side_by_side
+from exogpu.importing.running import counted, running
+from exogpu.importing.showing import shown
+from exogpu.importing.sizes import Size, Sized, in_sizes
+from exogpu.importing.skeleton import mismatches
+from exogpu.importing.statements import Plan
+from exogpu.importing.stuck import Stuck, stuck
+from exogpu.importing.text import Module, read_module, walk
+from exogpu.importing.tiles import assumed_tiles
+from exogpu.importing.translate import translate
+from exogpu.importing.usage import usage_of
+from exogpu.ir.nodes import ImportSource, Proc
+from exogpu.result.errors import Span
+from exogpu.result.hazards import HazardKind
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A kernel of others as a procedure, and what is said of it beside its verdict."""
+
+    proc: Proc
+    hastened: Proc
+    """With more order than there is, in which refutations are found sooner."""
+    assumptions: tuple[str, ...]
+    notes: tuple[str, ...]
+    sizes: tuple[Size, ...]
+    """The trip counts that are sizes of the procedure."""
+
+
+def imported(text: str, version: str = NEWEST.version, ptx: str = "") -> Imported:
+    """A kernel from its TTGIR, after allocation and barriers, and the PTX that it was lowered to.
+
+    Raises RefusedError for a kernel that is not read exactly, with the operation and its line, and
+    for one whose PTX does not synchronise as its TTGIR says.
+    """
+    module = read_module(text)
+    lowering = _lowering(version)
+    for wrong in mismatches(module, ptx, lowering) if ptx else ():
+        raise RefusedError("K111", str(wrong), "exogpu's table of lowerings needs another row")
+    sized = in_sizes(translate(module, lowering))
+    kernel = resolved(sized.kernel)
+    items = simplified(_together(kernel, sized.sizes))
+    runs = running(items)
+    labels = {name: one.label for name, one in kernel.barriers.items()}
+    rings = {array: kernel.barriers[array].count for array in runs}
+    items = counted(items, rings) if rings else items
+    try:
+        usage = usage_of(items, kernel.barriers, runs, kernel.memory.arrays)
+    except RefusedError as error:
+        raise _why(kernel, sized.sizes, labels, error) from None
+    items, added = balanced(items, usage, labels)
+    plan = Plan(
+        kernel.name,
+        kernel.span,
+        items,
+        kernel.roles,
+        kernel.memory,
+        parts_of(items, kernel.roles),
+        usage,
+        kernel.accumulators,
+        sized.sizes,
+        _axes(module),
+    )
+    digest = hashlib.sha256(f"{text}\0{ptx}".encode()).hexdigest()
+    assumed = tuple(_assumed(sized, items, module, lowering if not ptx else None))
+    source = ImportSource(f"Triton {lowering.version}", digest, assumed)
+    return Imported(
+        replace(built(plan), imported=source),
+        replace(built(replace(plan, by_warps=True)), imported=source),
+        assumed,
+        (*added, *_notes(sized.sizes)),
+        sized.sizes,
+    )
+
+
+def _lowering(version: str) -> Lowering:
+    found = LOWERINGS.get(".".join(version.split(".")[:2]))
+    if found is None:
+        raise unsupported(
+            f"the lowering of Triton {version} is not known",
+            f"use Triton {' or '.join(LOWERINGS)}",
+            Span("", 0, 0, 0, 0),
+        )
+    return found
+
+
+def _together(kernel: Kernel, sizes: Sequence[Size]) -> tuple[ev.Item, ...]:
+    """The roles' items as one sequence.
+
+    Raises FaultyError where the roles wait for each other for ever, at some trip counts.
+    """
+    if not kernel.specialized:
+        (role,) = kernel.roles
+        return role.items
+    labels = {name: one.label for name, one in kernel.barriers.items()}
+    meet = ev.Step(ev.MeetAll(), kernel.span, "")
+    try:
+        inside = side_by_side(kernel.roles, labels, kernel.span)
+    except RefusedError as error:
+        raise _why(kernel, sizes, labels, error) from None
+    return (*kernel.before, meet, *inside, replace(meet), *kernel.after)
+
+
+def _why(
+    kernel: Kernel, sizes: Sequence[Size], labels: Mapping[str, str], error: RefusedError
+) -> RefusedError:
+    """A deadlock where there is one, else what was refused."""
+    found = stuck(kernel.roles, kernel.barriers, sizes)
+    return error if found is None else _deadlock(found, labels)
+
+
+def _deadlock(found: Stuck, labels: Mapping[str, str]) -> FaultyError:
+    """What is said of roles that wait for each other."""
+    waits = []
+    for role, step in found.at.items():
+        assert isinstance(step.event, ev.Wait)
+        label = labels[step.event.barrier.array]
+        waits.append((step.span, f"{role} waits at line {step.span.line} for {label}", label))
+    (first, _, label), *others = waits
+    said = "; ".join(text for _, text, _ in waits)
+    second = others[0][0] if others else first
+    message = f"no role goes on: {said}"
+    one = first if others else None
+    return faulty(HazardKind.DEADLOCK, label, message, one, second, found.sizes)
+
+
+def _axes(module: Module) -> tuple[int, ...]:
+    """The axes of the grid that the kernel reads; at least the first."""
+    found = {
+        "xyz".index(one.text.strip()[0])
+        for one in walk((module.function,))
+        if one.name == "tt.get_program_id" and one.text.strip()[:1] in ("x", "y", "z")
+    }
+    return tuple(sorted(found or {0}))
+
+
+def _assumed(
+    sized: Sized, items: Sequence[ev.Item], module: Module, unseen: Lowering | None
+) -> list[str]:
+    """What a verdict rests on that is not checked; the lowering, where no PTX was compared."""
+    found = [] if unseen is None else [f"the lowering of Triton {unseen.version}"]
+    found += ["integers of 32 bits do not wrap"]
+    found += ["global memory that the kernel reads is not written while it runs"]
+    arguments = frozenset(one.strip("%") for one in module.function.regions[0].arguments)
+    found += assumed_tiles(items, sized.sizes, arguments)
+    if any(one.name == "tt.store" for one in walk((module.function,))):
+        found.append("programs store different elements through pointers")
+    found += [f"{shown(value)} >= 0" for value in sized.assumed]
+    found += [
+        f"{size.variable.name} >= {size.least}, the trip count at line {size.trips.span.line}"
+        for size in sized.sizes
+        if size.least > 0
+    ]
+    events = [one.event for one in steps(items)]
+    last = next((e for e in reversed(events) if isinstance(e, ev.AsyncCommit | ev.AsyncWait)), None)
+    if isinstance(last, ev.AsyncCommit):
+        found.append("copies by cp.async that are under way at a program's end end with it")
+    return found
+
+
+def _notes(sizes: Sequence[Size]) -> list[str]:
+    return [
+        f"{size.variable.name} is the trip count at line {size.trips.span.line}: "
+        f"{re.sub(r'%', '', shown(size.trips.value))}"
+        for size in sizes
+    ]

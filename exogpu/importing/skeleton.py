@@ -1,0 +1,198 @@
+"""Whether the PTX of a kernel synchronises as its TTGIR and the table of its Triton say.
+
+`.loc` gives each instruction of PTX the user's line.  For each line, the instructions that
+synchronise have to be those that the operations of the line are lowered to, in this order; a loop
+that was unrolled has them several times.  Then the table of lowerings is checked for this kernel,
+and not believed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final
+
+from exogpu.importing.lowering import Lowering
+from exogpu.importing.naming import apart
+from exogpu.importing.places import Places, is_compilers, places_of
+from exogpu.importing.text import Module, Operation
+
+Line = tuple[str, int]
+"""The name of a file, and a line of it."""
+
+_KINDS: Final[tuple[tuple[str, str], ...]] = (
+    ("mbarrier.arrive.expect_tx", "expect"),
+    ("mbarrier.arrive", "arrive"),
+    ("mbarrier.try_wait", "wait"),
+    ("bar.sync", "meet"),
+    ("barrier.sync", "meet"),
+    ("bar.warp.sync", "meet"),
+    ("wgmma.fence", "wgmma fence"),
+    ("wgmma.mma_async", "wgmma"),
+    ("wgmma.commit_group", "wgmma commit"),
+    ("wgmma.wait_group", "wgmma wait"),
+    ("cp.async.bulk.tensor", "tma"),
+    ("cp.async.bulk.commit_group", "tma commit"),
+    ("cp.async.bulk.wait_group", "tma wait"),
+    ("cp.async.commit_group", "cp.async commit"),
+    ("cp.async.c", "cp.async"),
+    ("cp.async.wait_group", "cp.async wait"),
+    ("fence.proxy.async", "proxy fence"),
+)
+"""The beginnings of instructions that synchronise, and what each is called here."""
+
+_INSTRUCTION: Final = re.compile(r"(?:@!?%\w+\s+)?([a-z][\w.:]*)")
+_LOC: Final = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s")
+_CHAIN: Final = re.compile(r"(?:\.loc|inlined_at)\s+(\d+)\s+(\d+)\s")
+_FILE: Final = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A line whose PTX does not synchronise as its operations do."""
+
+    line: Line
+    expected: tuple[str, ...]
+    found: tuple[str, ...]
+
+    def __str__(self) -> str:
+        file, line = self.line
+        there, here = ", ".join(self.found) or "nothing", ", ".join(self.expected) or "nothing"
+        return (
+            f"this Triton lowers {file}:{line} differently: its PTX has {there}, where exogpu "
+            f"expects {here}"
+        )
+
+
+def mismatches(module: Module, ptx: str, lowering: Lowering) -> Iterator[Mismatch]:
+    """The lines at which PTX synchronises otherwise than the operations of the line do."""
+    expected = _expected(module, lowering)
+    found = _found(ptx)
+    for line in sorted(expected.keys() | found.keys()):
+        here, there = expected.get(line, ()), found.get(line, ())
+        if not _agrees(here, there):
+            yield Mismatch(line, here, there)
+
+
+def _agrees(expected: Sequence[str], found: Sequence[str]) -> bool:
+    """Whether what was found is what is expected, some whole number of times.
+
+    There may be more barriers: where partitions begin and end, and none that takes order away.
+    """
+    at = times = 0
+    for kind in found:
+        if expected and kind == expected[at]:
+            at += 1
+            if at == len(expected):
+                at, times = 0, times + 1
+        elif kind != "meet":
+            return False
+    left = expected[:at]  # barriers may have been taken for the beginning of one time more
+    return set(left) <= {"meet"} and (times > 0 or not expected)
+
+
+def _found(ptx: str) -> Mapping[Line, tuple[str, ...]]:
+    files = dict(_FILE.findall(ptx))
+    lines: dict[Line, list[str]] = {}
+    at: Line = ("", 0)
+    inline = False
+    for text in ptx.splitlines():
+        text = text.strip()
+        if text.endswith(" inline asm"):
+            inline = text.startswith("// begin")
+        elif _LOC.match(text):
+            if inline:
+                continue  # LLVM counts the lines of the assembly
+            at = _user_line(text, files)
+        elif (found := _INSTRUCTION.match(text)) and (kind := _kind(found[1])):
+            _append(lines.setdefault(at, []), kind)
+    return {line: tuple(kinds) for line, kinds in lines.items()}
+
+
+def _user_line(loc: str, files: Mapping[str, str]) -> Line:
+    """The innermost line of a `.loc` in a file of the user's own."""
+    chain = [(files.get(number, number), int(line)) for number, line in _CHAIN.findall(loc)]
+    own = [one for one in chain if not is_compilers(one[0])]
+    file, line = (own or chain)[0]
+    return PurePath(file).name, line
+
+
+def _kind(instruction: str) -> str:
+    return next((kind for start, kind in _KINDS if instruction.startswith(start)), "")
+
+
+_RUNS: Final = ("tma", "cp.async", "wgmma", "meet")
+"""What an operation may have several of, one after the other."""
+
+
+def _append(kinds: list[str], kind: str) -> None:
+    """Adds a kind; of those that an operation has several of, a run is one."""
+    if not (kinds and kinds[-1] == kind and kind in _RUNS):
+        kinds.append(kind)
+
+
+def _expected(module: Module, lowering: Lowering) -> Mapping[Line, tuple[str, ...]]:
+    places = places_of(module)
+    warps = module.integer("ttg.num-warps") or 4
+    lines: dict[Line, list[str]] = {}
+    _go(apart(module.function.regions[0].operations), warps, places, lowering, lines)
+    return {line: tuple(kinds) for line, kinds in lines.items()}
+
+
+def _go(
+    operations: Sequence[Operation],
+    warps: int,
+    places: Places,
+    lowering: Lowering,
+    lines: dict[Line, list[str]],
+) -> None:
+    for operation in operations:
+        kinds = _lowered(operation, warps, lowering)
+        span = places.span(operation)
+        for kind in kinds:
+            _append(lines.setdefault((PurePath(span.file).name, span.line), []), kind)
+        for region in operation.regions:
+            own = region.warps or warps
+            _go(region.operations, own, places, lowering, lines)
+
+
+def _lowered(operation: Operation, warps: int, lowering: Lowering) -> tuple[str, ...]:
+    """What an operation is lowered to."""
+    match operation.name:
+        case "ttg.barrier":
+            return ("meet",)
+        case "ttng.wait_barrier":
+            return ("wait",)
+        case "ttng.barrier_expect":
+            return ("meet", "expect") if lowering.meet_before_arrive else ("expect",)
+        case "ttng.arrive_barrier":
+            return ("meet", "arrive") if lowering.meet_before_arrive else ("arrive",)
+        case "ttng.async_tma_copy_global_to_local":
+            return ("tma",)
+        case "ttng.async_tma_copy_local_to_global":
+            return ("tma", "tma commit")
+        case "ttng.async_tma_store_wait":
+            return ("tma wait",)
+        case "ttng.fence_async_shared":
+            return ("proxy fence",)
+        case "ttg.async_copy_global_to_local":
+            return ("cp.async",)
+        case "ttg.async_commit_group":
+            return ("cp.async commit",)
+        case "ttg.async_wait":
+            return ("cp.async wait",)
+        case "ttng.warp_group_dot":
+            waits = operation.attributes.get("isAsync") != "true"
+            product = ("wgmma fence", "wgmma", "wgmma commit")
+            return (*product, "wgmma wait") if waits else product
+        case "ttng.warp_group_dot_wait":
+            local = "warpGroupLocal" in operation.attributes
+            meets = warps > 4 and lowering.meet_after_product_wait and not local
+            return ("wgmma wait", "meet") if meets else ("wgmma wait",)
+        case _ if "allocation.offset" in operation.attributes:
+            scratch = operation.name not in ("ttg.local_alloc", "ttg.warp_specialize")
+            return ("meet",) if scratch and lowering.meet_within_scratch else ()
+        case _:
+            return ()

@@ -1,0 +1,165 @@
+"""What stands in for tensors, and for modules that a file imports and its kernels do not use."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import sys
+import types
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import Any, Final
+
+from exogpu.importing.arguments import TensorArgument
+
+ABSENT: Final = ("torch", "numpy", "matplotlib", "pandas", "pytest", "tabulate", "tqdm")
+"""Modules that files of kernels import for their tests and benchmarks."""
+
+NAMES: Final = {
+    **{"fp16": "float16", "f16": "float16", "bf16": "bfloat16", "fp32": "float32"},
+    **{"f32": "float32", "fp64": "float64", "f64": "float64", "i8": "int8", "i16": "int16"},
+    **{"i32": "int32", "i64": "int64", "u8": "uint8", "fp8e5": "float8_e5m2"},
+    **{"fp8e4nv": "float8_e4m3fn", "i1": "bool"},
+}
+"""Element types, as Triton writes them and as torch does."""
+
+BYTES: Final = {"8": 1, "6": 2, "2": 4, "4": 8}
+
+
+class Standing(types.ModuleType):
+    """Has every attribute, can be called, and is nothing: of use only to what is not compiled."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if self.__name__ == "torch" and name in NAMES.values():
+            return ElementType(name)
+        if name in ("Tensor", "Function", "Module", "dtype"):
+            return type(name, (), {"apply": None})
+        made = Standing(f"{self.__name__}.{name}")
+        made.__path__ = []
+        setattr(self, name, made)
+        return made
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
+        """A decorator gives back what it decorates."""
+        if len(arguments) == 1 and callable(arguments[0]) and not keywords:
+            return arguments[0]
+        return Standing(self.__name__)
+
+    def _same(self, *others: object) -> Standing:
+        return self
+
+    __add__ = __sub__ = __mul__ = __rmul__ = __truediv__ = __floordiv__ = __or__ = __ror__ = _same
+    __getitem__ = _same
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(())
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __ge__(self, other: object) -> bool:
+        """Of a capability: the architecture that is compiled for is new."""
+        return True
+
+    def __gt__(self, other: object) -> bool:
+        return False
+
+    @staticmethod
+    @contextmanager
+    def absent() -> Iterator[None]:
+        """Within it, modules that are not installed can be imported, as stand-ins."""
+        finder = _Finder()
+        sys.meta_path.append(finder)
+        try:
+            yield
+        finally:
+            sys.meta_path.remove(finder)
+
+
+class _Finder:
+    """Finds what no other finder has."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name.partition(".")[0] not in ABSENT:
+            return None
+        return importlib.machinery.ModuleSpec(name, self)  # type: ignore[arg-type]
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        made = Standing(spec.name)
+        made.__path__ = []
+        return made
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """A stand-in has no code."""
+
+
+class ElementType:
+    """An element type, as Triton reads torch's."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.itemsize = BYTES.get(name[-1], 1) if "8" not in name else 1
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return repr(other) == repr(self)
+
+
+class StandingTensor:
+    """A tensor without data: dense, aligned to 16 bytes."""
+
+    device = "cuda"
+
+    def __init__(self, dtype: str, shape: Sequence[int]) -> None:
+        self.dtype = ElementType(NAMES.get(dtype, dtype))
+        self.shape = list(shape)
+        self.strides = [prod(shape[at + 1 :]) for at in range(len(shape))]
+        self.ndim = len(shape)
+
+    def stride(self, dim: int | None = None) -> Any:  # noqa: ANN401
+        """Of one dimension, or all."""
+        return tuple(self.strides) if dim is None else self.strides[dim]
+
+    def data_ptr(self) -> int:
+        """An address that is aligned."""
+        return 16
+
+    def numel(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    def dim(self) -> int:
+        """How many dimensions it has."""
+        return self.ndim
+
+
+def tensor_of(argument: TensorArgument, is_gluon: bool) -> object:
+    """The tensor, or its descriptor, that an argument describes."""
+    tensor = StandingTensor(argument.dtype, argument.shape)
+    if argument.block is None:
+        return tensor
+    block = list(argument.block)
+    if not is_gluon:
+        from triton.tools.tensor_descriptor import TensorDescriptor
+
+        return TensorDescriptor.from_tensor(tensor, block)
+    from triton.experimental.gluon import language
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as Described
+
+    element = getattr(language, tensor.dtype.name)
+    layout = language.NVMMASharedLayout.get_default_for(block, element)
+    return Described.from_tensor(tensor, block, layout)

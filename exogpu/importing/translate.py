@@ -1,0 +1,483 @@
+"""From the operations of a kernel to the events of its roles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from exogpu.importing import events as ev
+from exogpu.importing.accesses import HANDLERS, Expected, View
+from exogpu.importing.buffers import allocated, sources
+from exogpu.importing.induction import closed_forms, within
+from exogpu.importing.kernel import Kernel, Trips
+from exogpu.importing.lowering import Lowering
+from exogpu.importing.memory import Memory, laid_out, window
+from exogpu.importing.naming import Shared, accumulators, apart
+from exogpu.importing.operations import accept, is_register_operation
+from exogpu.importing.places import Places, places_of
+from exogpu.importing.proving import between, counter, known_within
+from exogpu.importing.refusing import faulty, unknown_value, unsupported
+from exogpu.importing.scalars import Scalar, evaluated, is_scalar, is_truth, merged
+from exogpu.importing.text import Module, Operation, Region, walk
+from exogpu.importing.values import (
+    TRUE,
+    Condition,
+    Unread,
+    Value,
+    Variable,
+    both,
+    floor,
+    is_bit,
+    is_natural,
+    negation,
+    of,
+    whole,
+)
+from exogpu.result.errors import Span
+from exogpu.result.hazards import HazardKind
+
+
+def translate(module: Module, lowering: Lowering) -> Kernel:
+    """The events of a module's kernel.  Raises RefusedError for what is not read exactly."""
+    body = apart(module.function.regions[0].operations)
+    places = places_of(module)
+    for operation in walk(body):
+        accept(operation, places.span(operation))
+    if (module.integer("ttg.num-ctas") or 1) != 1:
+        raise unsupported(
+            "a kernel whose programs are clusters of CTAs",
+            "kernels of one CTA a program are read",
+            places.end,
+        )
+    return Translator(module, places, body, lowering).kernel()
+
+
+class Translator:
+    """Goes through the operations in order, with what is known of their values."""
+
+    def __init__(
+        self, module: Module, places: Places, body: tuple[Operation, ...], lowering: Lowering
+    ) -> None:
+        self.module, self.places, self.body, self.lowering = module, places, body, lowering
+        self.shared: Shared = accumulators(body)
+        self.sources = sources(body)
+        self.scalars: dict[str, Scalar] = {}
+        self.views: dict[str, View] = {}
+        self.expected: dict[ev.Slot, Expected] = {}
+        self.filled: dict[ev.Slot, Expected] = {}
+        self.invalidated: set[str] = set()
+        self.accumulators: dict[str, tuple[str, Span]] = {}
+        self.trips: dict[Variable, Trips] = {}
+        self.role = ev.Role("default", module.integer("ttg.num-warps") or 4)
+        self._uninitialised: set[str] = set()
+        self._guard: Condition = TRUE
+        self._facts: tuple[Condition, ...] = ()
+        self._loops: tuple[str, ...] = ()
+        self._out: list[ev.Item] = []
+        self._turns: dict[Operation, str] = {}
+        found = allocated(body, places, self.origin)
+        self.barriers, self._scratch = found.barriers, found.scratch
+        self.memory: Memory = laid_out(found.buffers)
+
+    # --- what handlers ask ------------------------------------------------------------------
+
+    def span(self, operation: Operation) -> Span:
+        """The user's line."""
+        return self.places.span(operation)
+
+    def view(self, name: str, operation: Operation) -> View:
+        """The buffer that a value stands for."""
+        found = self.views.get(name)
+        if found is None:
+            raise unknown_value(
+                f"{operation.name} accesses a buffer that a loop or branch chooses",
+                self.span(operation),
+            )
+        return found
+
+    def label(self, buffer: str) -> str:
+        """The user's name of a buffer."""
+        if buffer in self.barriers:
+            return self.barriers[buffer].label
+        return self.memory.buffers[buffer].label
+
+    def origin(self, name: str) -> str:
+        """The allocation, or argument of the kernel, that a value was made from."""
+        while name in self.sources:
+            name = self.sources[name]
+        return name
+
+    def emit(self, operation: Operation, event: ev.Event, guard: Condition = TRUE) -> None:
+        """Adds an event of the role."""
+        guard = both(self._guard, guard)
+        self._out.append(ev.Step(event, self.span(operation), self.role.name, guard))
+        if isinstance(event, ev.Meet):
+            self._uninitialised.clear()
+
+    def use(self, operation: Operation) -> None:
+        """The operation reads its operands, and writes its results, as ordinary registers."""
+        for names, kind in ((operation.operands, "uses"), (operation.results, "writes")):
+            for name in dict.fromkeys(map(self.shared.accumulator, names)):
+                if name:
+                    self.accumulators.setdefault(name, (self.role.name, self.span(operation)))
+                    self.emit(operation, ev.Registers(**{kind: name}))
+
+    def initialise(self, array: str, index: int, count: int, operation: Operation) -> None:
+        """An mbarrier is initialised."""
+        found = self.barriers[array]
+        if self._loops or self._guard != TRUE or index in found.arrivals or self.role.items:
+            raise unsupported(
+                f"the mbarrier {found.label} is initialised in a loop or branch, or again",
+                "initialise each mbarrier once, where the kernel begins",
+                self.span(operation),
+            )
+        found.arrivals[index] = count
+        self._uninitialised.add(array)
+
+    def needs_initialised(self, array: str, operation: Operation, *, all_threads: bool) -> None:
+        """The operation uses an mbarrier, which all its threads have to see initialised."""
+        found = self.barriers[array]
+        late = all_threads and array in self._uninitialised
+        if late or set(found.arrivals) != set(range(found.count)) or array in self.invalidated:
+            raise unsupported(
+                f"the mbarrier {found.label} is used where not all threads see it initialised",
+                "initialise all of it first; the compiler puts a barrier after that",
+                self.span(operation),
+            )
+
+    # --- control ----------------------------------------------------------------------------
+
+    def kernel(self) -> Kernel:
+        """All events, role by role."""
+        self._arguments()
+        split = [at for at, one in enumerate(self.body) if one.name == "ttg.warp_specialize"]
+        if len(split) > 1:
+            raise unsupported(
+                "a kernel that parts into roles twice",
+                "part into roles once",
+                self.span(self.body[split[1]]),
+            )
+        if not split:
+            roles: tuple[ev.Role, ...] = (replace(self.role, items=self._items(self.body)),)
+            before: tuple[ev.Item, ...] = ()
+            after: tuple[ev.Item, ...] = ()
+        else:
+            before = self._items(self.body[: split[0]])
+            self._uninitialised.clear()  # all warps meet where partitions begin
+            roles = self._roles(self.body[split[0]])
+            after = self._items(self.body[split[0] + 1 :])
+        name = re.search(r"@([\w$.]+)", self.module.function.text)
+        return Kernel(
+            re.sub(r"\W", "_", name[1]) if name else "kernel",
+            self.places.end,
+            before,
+            roles,
+            after,
+            self.memory,
+            self.barriers,
+            self.accumulators,
+            self.trips,
+            bool(split),
+        )
+
+    def _arguments(self) -> None:
+        """Integers that the kernel is given."""
+        for name, kind in re.findall(r"(%[\w$.-]+): (\w+)", self.module.function.types):
+            if kind in ("i32", "i64", "i16", "i8"):
+                shape = bool(re.search(r"\.shape\.\d+$", name))
+                self.scalars[name] = of(Variable(name[1:], natural=shape))
+
+    def _items(self, operations: tuple[Operation, ...]) -> tuple[ev.Item, ...]:
+        around, self._out = self._out, []
+        self.filled.clear()
+        for operation in operations:
+            self._operation(operation)
+        for slot, left in self.expected.items():
+            raise faulty(
+                HazardKind.DEADLOCK,
+                self.label(slot.array),
+                f"the mbarrier expects {left.bytes} bytes more than are loaded in the same block: "
+                "its phase never completes",
+                None,
+                self.span(left.operation),
+            )
+        found, self._out = tuple(self._out), around
+        return found
+
+    def _operation(self, operation: Operation) -> None:
+        if operation.name == "scf.for":
+            self._loop(operation)
+        elif operation.name == "scf.if":
+            self._branch(operation)
+        elif operation.name == "ttg.warp_specialize":
+            raise unsupported(
+                "roles within a loop or branch", "part into roles once", self.span(operation)
+            )
+        elif (handler := HANDLERS.get(operation.name)) is not None:
+            handler(self, operation, self.lowering)
+            self._unread(operation)
+        elif is_register_operation(operation):
+            self._registers(operation)
+
+    def _registers(self, operation: Operation) -> None:
+        if is_scalar(operation):
+            given = tuple(self.scalars.get(name) for name in operation.operands)
+            value = evaluated(operation, given)
+            if value is not None:
+                self.scalars[operation.results[0]] = value
+            else:
+                self._unread(operation)
+            return
+        self.use(operation)
+        if operation in self._scratch:
+            place = window(self.memory, self._scratch[operation], None)
+            self.emit(operation, ev.Store(place))
+            if self.lowering.meet_within_scratch:
+                self.emit(operation, ev.Meet())
+            self.emit(operation, ev.Load(place))
+
+    def _unread(self, operation: Operation) -> None:
+        """Results whose values are data: unknown, and others in each iteration."""
+        if not is_scalar(operation):
+            return
+        within = frozenset(self._loops)
+        for name in operation.results:
+            kind = (
+                Unread(name, within) if is_truth(operation) else of(Variable(name, False, within))
+            )
+            self.scalars[name] = kind
+
+    def _roles(self, operation: Operation) -> tuple[ev.Role, ...]:
+        """The default role first, then the partitions by their first warps."""
+        first, found = self.role, []
+        starts = re.findall(r"\d+", operation.attributes.get("warpGroupStartIds", "")[10:])
+        for at, region in enumerate(operation.regions):
+            default = region.label == "default"
+            warps = first.warps if default else region.warps
+            start = 0 if default else int(starts[at - 1]) if len(starts) >= at else 100 + at
+            self.role = ev.Role(region.label, warps)
+            if not default:
+                self._enter(region, operation.operands)
+            found.append((start, replace(self.role, items=self._items(region.operations))))
+        self.role = first
+        return tuple(role for _, role in sorted(found, key=lambda one: one[0]))
+
+    def _enter(self, region: Region, operands: tuple[str, ...]) -> None:
+        for argument, value in zip(region.arguments, operands, strict=True):
+            if value in self.scalars:
+                self.scalars[argument] = self.scalars[value]
+            if value in self.views:
+                self.views[argument] = self.views[value]
+
+    # --- branches ---------------------------------------------------------------------------
+
+    def _branch(self, operation: Operation) -> None:
+        condition = self.scalars.get(operation.operands[0])
+        if condition is None or isinstance(condition, Value):
+            raise unknown_value("the condition of a branch is not known", self.span(operation))
+        outer_guard, outer_facts = self._guard, self._facts
+        ends: list[Mapping[str, Scalar | View | None]] = []
+        for region, holds in zip(operation.regions, (condition, negation(condition)), strict=False):
+            self._guard = both(outer_guard, holds)
+            self._facts = (*outer_facts, holds)
+            self._out += self._items(region.operations)
+            last = region.terminator
+            yielded = last.operands if last is not None else ()
+            ends.append(
+                {
+                    result: self.scalars.get(name, self.views.get(name))
+                    for result, name in zip(operation.results, yielded, strict=False)
+                }
+            )
+        self._guard, self._facts = outer_guard, outer_facts
+        for result in operation.results:
+            if self.shared.accumulator(result):
+                raise unsupported(
+                    "a branch that results in an accumulator",
+                    "keep the accumulator's branch outside of the pipeline",
+                    self.span(operation),
+                )
+            first, second = (end.get(result) for end in (ends * 2)[:2])
+            self._merge(result, condition, first, second, operation)
+
+    def _merge(
+        self,
+        result: str,
+        condition: Condition,
+        first: Scalar | View | None,
+        second: Scalar | View | None,
+        operation: Operation,
+    ) -> None:
+        if isinstance(first, View) or isinstance(second, View):
+            if first == second and isinstance(first, View):
+                self.views[result] = first
+            return
+        if first is None or second is None:
+            return
+        value = merged(condition, first, second)
+        within = frozenset(self._loops)
+        self.scalars[result] = of(Variable(result, False, within)) if value is None else value
+
+    # --- loops ------------------------------------------------------------------------------
+
+    def _loop(self, operation: Operation) -> None:
+        region = operation.regions[0]
+        low, high, step = (self.scalars.get(name) for name in operation.operands[:3])
+        by = step.constant if isinstance(step, Value) else None
+        if not isinstance(low, Value) or not isinstance(high, Value) or by is None or by < 1:
+            raise unknown_value("the bounds of a loop are not known", self.span(operation))
+        number = counter(self._turn(operation), frozenset(self._loops))
+        (turn,) = number.variables()
+        trips = self._trips(floor(high - low + (by - 1), by), operation)
+        index, carried = region.arguments[0], region.arguments[1:]
+        initial = [self.scalars.get(name) for name in operation.operands[3:]]
+        self._carry_views(operation, region)
+        self.scalars[index] = low + number * by
+        forms = self._carried(operation, turn, number, trips, carried, initial)
+        self.scalars |= forms
+        body = self._within(turn, number, trips, region)
+        self._out.append(ev.Loop(turn, trips, body, self.span(operation)))
+        for result, name in zip(operation.results, carried, strict=True):
+            form = forms.get(name)
+            if isinstance(form, Value):
+                after = form.replaced({turn: trips})
+                within = frozenset(self._loops)
+                known = known_within(after, turn.name)
+                self.scalars[result] = after if known else of(Variable(result, False, within))
+            elif form is not None:
+                self.scalars[result] = Unread(result, frozenset(self._loops))
+            if name in self.views:
+                self.views[result] = self.views[name]
+
+    def _turn(self, operation: Operation) -> str:
+        """The name of a loop's counter, the same each time that the loop is gone through."""
+        if operation not in self._turns:
+            name = f"turn_{self.span(operation).line}"
+            while name in self._turns.values():
+                name += "_"
+            self._turns[operation] = name
+        return self._turns[operation]
+
+    def _trips(self, value: Value, operation: Operation) -> Value:
+        """How often a loop runs, as a variable that all loops of this count have."""
+        if value.constant is not None:
+            return whole(max(value.constant, 0))
+        for loop in self._loops:
+            if not known_within(value, loop):
+                if self._probing:
+                    return of(Variable(f"trips{operation.line}", True, frozenset(self._loops)))
+                raise unknown_value(
+                    "the trip count of a loop differs from iteration to iteration of one around it",
+                    self.span(operation),
+                )
+        for known, trips in self.trips.items():
+            if trips.value == value:
+                return of(known)
+        name = f"trips_{self.span(operation).line}"
+        while name in {known.name for known in self.trips}:
+            name += "_"
+        made = Variable(name, natural=True)
+        self.trips[made] = Trips(value, self.span(operation))
+        return of(made)
+
+    _probing = False
+
+    def _within(
+        self, turn: Variable, number: Value, trips: Value, region: Region
+    ) -> tuple[ev.Item, ...]:
+        loops, facts = self._loops, self._facts
+        self._loops = (*loops, turn.name)
+        self._facts = (*facts, *between(0, number, trips))
+        body = self._items(region.operations)
+        self._loops, self._facts = loops, facts
+        return body
+
+    def _carried(
+        self,
+        operation: Operation,
+        turn: Variable,
+        number: Value,
+        trips: Value,
+        carried: tuple[str, ...],
+        initial: list[Scalar | None],
+    ) -> dict[str, Scalar]:
+        """What the carried values are before iteration `number`.
+
+        They are taken not to be negative, or to be 0 or 1, where their first values are; if that is
+        not proved of their forms, all is done again without it.
+        """
+        facts = (*self._facts, *between(0, number, trips))
+        around = frozenset({*self._loops, turn.name})
+        pairs = [(name, one) for name, one in zip(carried, initial, strict=True)]
+        numbers = {name: one for name, one in pairs if isinstance(one, Value)}
+        natural = {name for name, one in numbers.items() if is_natural(one)}
+        bits = {name for name, one in numbers.items() if is_bit(one)}
+        while True:
+            names = {
+                name: Variable(name, name in natural, around, name in bits) for name in numbers
+            }
+            symbols: dict[str, Scalar] = {
+                name: of(names[name]) if name in names else Unread(name, around)
+                for name, one in pairs
+                if one is not None
+            }
+            after = self._probed(operation, turn, number, trips, symbols)
+            following = {
+                names[name]: last
+                for (name, _), last in zip(pairs, after, strict=True)
+                if name in names and isinstance(last, Value)
+            }
+            first = {names[name]: numbers[name] for name in names if names[name] in following}
+            found = closed_forms(turn, number, first, following, facts)
+            forms = {name: found[one] for name, one in names.items() if one in found}
+            negative = {name for name in natural if not _is(is_natural, forms, name, None, facts)}
+            wide = {name for name in bits if not _is(is_bit, forms, name, 1, facts)}
+            if not negative and not wide:
+                return {**symbols, **forms}
+            natural -= negative
+            bits -= wide
+
+    def _probed(
+        self,
+        operation: Operation,
+        turn: Variable,
+        number: Value,
+        trips: Value,
+        symbols: Mapping[str, Scalar],
+    ) -> Iterator[Scalar | None]:
+        """The carried values after an iteration, from those before it, for whatever these are."""
+        region = operation.regions[0]
+        kept = (dict(self.scalars), dict(self.views), dict(self.accumulators), dict(self.trips))
+        held = set(self._uninitialised), set(self.invalidated), self._probing
+        self.scalars |= symbols
+        self._probing = True
+        self._within(turn, number, trips, region)
+        last = region.terminator
+        found = [self.scalars.get(name) for name in (last.operands if last is not None else ())]
+        self.scalars, self.views, self.accumulators, self.trips = kept
+        self._uninitialised, self.invalidated, self._probing = held
+        found += [None] * (len(region.arguments) - 1 - len(found))
+        return iter(found)
+
+    def _carry_views(self, operation: Operation, region: Region) -> None:
+        """Buffers that a loop carries unchanged."""
+        last = region.terminator
+        yielded = last.operands if last is not None else ()
+        for name, value, after in zip(
+            region.arguments[1:], operation.operands[3:], yielded, strict=False
+        ):
+            if value in self.views and after in (name, value):
+                self.views[name] = self.views[value]
+
+
+def _is(
+    at_once: Callable[[Value], bool],
+    forms: Mapping[str, Value],
+    name: str,
+    high: int | None,
+    facts: Sequence[Condition],
+) -> bool:
+    """Whether a carried value was found, and is seen or proved to be in its range."""
+    form = forms.get(name)
+    return form is not None and (at_once(form) or within(form, 0, high, facts))

@@ -1,0 +1,43 @@
+"""Kernels of plain Triton, whose pipelines its compiler makes."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def matmul(a, b, c, m, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """A tile of c = a b, row-major."""
+    row = tl.program_id(0) * M + tl.arange(0, M)
+    column = tl.program_id(1) * N + tl.arange(0, N)
+    inner = tl.arange(0, K)
+    at = a + row[:, None] * k + inner[None, :]
+    bt = b + inner[:, None] * n + column[None, :]
+    acc = tl.zeros((M, N), tl.float32)
+    for step in range(0, tl.cdiv(k, K)):
+        left = k - step * K
+        x = tl.load(at, mask=inner[None, :] < left, other=0.0)
+        y = tl.load(bt, mask=inner[:, None] < left, other=0.0)
+        acc = tl.dot(x, y, acc)
+        at += K
+        bt += K * n
+    tl.store(c + row[:, None] * n + column[None, :], acc.to(tl.float16))
+
+
+@triton.autotune(
+    configs=[
+        triton.Config({"WIDTH": width}, num_warps=warps)
+        for width in (512, 1024)
+        for warps in (4, 8)
+    ],
+    key=["columns"],
+)
+@triton.jit
+def row_norms(source, norms, columns, WIDTH: tl.constexpr):
+    """The sum of the squares of each row."""
+    row = tl.program_id(0)
+    total = tl.zeros((WIDTH,), tl.float32)
+    for start in range(0, columns, WIDTH):
+        at = start + tl.arange(0, WIDTH)
+        value = tl.load(source + row * columns + at, mask=at < columns, other=0.0)
+        total += value * value
+    tl.store(norms + row, tl.sum(total, 0))

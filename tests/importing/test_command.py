@@ -1,0 +1,88 @@
+"""`exogpu check` of TTGIR and of Triton's kernels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from exogpu.cli.commands import app
+from exogpu.importing import acquire
+from tests.importing.made import HERE, KERNELS
+
+TRITON = pytest.mark.skipif(acquire.triton_version() is None, reason="Triton is not installed")
+
+
+def told(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["check", "--no-cache", *arguments])
+    return result.exit_code, result.output
+
+
+def test_a_file_of_ttgir_is_checked():
+    status, output = told(str(KERNELS[0].path))
+    assert status == 0 and "proved for all sizes" in output and "trip count at line" in output
+
+
+def test_json_has_the_assumptions_and_remarks():
+    status, output = told("--json", str(KERNELS[0].path))
+    (found,) = json.loads(output)
+    assert status == 0 and found["verdict"] == "proved"
+    assert found["assumptions"] and found["remarks"]
+
+
+def test_a_folder_of_ttgir_is_checked(tmp_path):
+    for made in KERNELS[:2]:
+        (tmp_path / made.path.name).write_text(made.text)
+    status, output = told(str(tmp_path))
+    assert status == 0 and "2 procedures: 2 proved" in output
+
+
+def test_what_is_no_ttgir_is_undecided(tmp_path):
+    (tmp_path / "other.ttgir").write_text("module attributes {ttg.shared = 0 : i32} {\n what\n}\n")
+    status, output = told(str(tmp_path / "other.ttgir"))
+    assert status == 3 and "K101" in output
+
+
+def test_without_triton_the_command_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(acquire, "triton_version", lambda: None)
+    made = KERNELS[0]
+    path = HERE / "kernels" / made.file
+    status, output = told(f"{path}::{made.kernel}", "--args", made.arguments)
+    assert status == 3 and "K106" in output and "pip install 'exogpu[triton]'" in output
+
+
+def test_arguments_that_are_not_understood_are_told():
+    status, output = told(f"{HERE / 'kernels' / 'plain.py'}::matmul", "--args", "A=1, A=2")
+    assert status == 3 and "K109" in output
+
+
+@TRITON
+@pytest.mark.parametrize("made", KERNELS, ids=lambda made: made.kernel)
+def test_a_kernel_of_a_python_file_is_compiled_and_checked(made):
+    path = HERE / "kernels" / made.file
+    warps = ["--num-warps", str(made.num_warps), "--num-stages", "3"]
+    status, output = told(f"{path}::{made.kernel}", "--args", made.arguments, *warps)
+    assert status == 0 and "proved for all sizes" in output
+
+
+@TRITON
+def test_all_configurations_of_a_tuned_kernel_are_checked():
+    path = HERE / "kernels" / "plain.py"
+    status, output = told(f"{path}::row_norms", "--args", "fp32[64, 4096], fp32[64], 4096")
+    assert status == 0 and "4 procedures: 4 proved" in output
+
+
+@TRITON
+def test_a_file_without_the_kernel_is_told(tmp_path: Path):
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    status, output = told(f"{tmp_path / 'empty.py'}::kernel", "--args", "")
+    assert status == 3 and "K107" in output
+
+
+@TRITON
+def test_what_triton_says_is_told():
+    path = HERE / "kernels" / "plain.py"
+    status, output = told(f"{path}::matmul", "--args", "fp16[8, 8]")
+    assert status == 3 and "K108" in output

@@ -1,0 +1,60 @@
+"""PTX synchronises as the operations of TTGIR say, or the kernel is not imported."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from exogpu.imported import ImportedKernel, UnimportedKernel, import_ttgir
+from exogpu.importing.lowering import NEWEST
+from exogpu.importing.skeleton import mismatches
+from exogpu.importing.text import read_module
+from tests.importing.made import KERNELS
+
+SYNCHRONISING = (
+    "bar.sync",
+    "mbarrier.",
+    "wgmma.fence",
+    "wgmma.wait_group",
+    "cp.async.wait_group",
+    "cp.async.commit_group",
+    "cp.async.bulk.wait_group",
+    "fence.proxy.async",
+)
+
+
+@pytest.mark.parametrize("made", KERNELS, ids=lambda made: made.kernel)
+def test_the_ptx_of_triton_agrees(made):
+    assert not list(mismatches(read_module(made.text), made.ptx, NEWEST))
+    kernel = import_ttgir(made.text, ptx=made.ptx)
+    assert isinstance(kernel, ImportedKernel)
+    assert not any("lowering" in assumed for assumed in kernel.source.assumptions)
+
+
+@pytest.mark.parametrize("made", KERNELS, ids=lambda made: made.kernel)
+def test_ptx_that_lacks_an_instruction_is_found(made):
+    lines = made.ptx.splitlines()
+    there = [at for at, line in enumerate(lines) if line.strip().startswith(SYNCHRONISING)]
+    kept = [at for at in there if "init" not in lines[at] and "inval" not in lines[at]]
+    module = read_module(made.text)
+    missed = []
+    for at in random.Random(made.kernel).sample(kept, min(len(kept), 12)):
+        changed = "\n".join([*lines[:at], *lines[at + 1 :]])
+        if not list(mismatches(module, changed, NEWEST)):
+            missed.append(lines[at].strip())
+    # Of two barriers in a row one may go, and those where partitions begin are not TTGIR's.
+    assert all(line.startswith("bar") for line in missed), missed
+
+
+def test_a_table_that_is_wrong_for_the_version_is_found():
+    made = KERNELS[4]
+    wrong = replace(NEWEST, meet_after_product_wait=False)
+    assert made.kernel == "multiply_persistent"
+    found = list(mismatches(read_module(made.text), made.ptx, wrong))
+    assert not found  # more barriers take no order away
+    right = made.ptx.replace("wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group 0; //")
+    kernel = import_ttgir(made.text, ptx=right.replace("\tbar.sync", "\t// bar.sync"))
+    assert isinstance(kernel, UnimportedKernel) and kernel.reason.code == "K111"
+    assert "lowers" in kernel.check().reason
