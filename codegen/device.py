@@ -63,6 +63,7 @@ from exogpu.ir.nodes import (
     Slot,
     Stmt,
     Truth,
+    Uninit,
     Warps,
     WindowStmt,
 )
@@ -202,7 +203,7 @@ def statement(device: Device, stmt: Stmt) -> Lines:
             if stmt.name not in device.proxies.freed:
                 return []
             return sync.emit("proxy fence at free", space=device.proxies.freed_space)
-        case Pass():
+        case Pass() | Uninit():
             return []
         case DeviceFunction() | CallProc() | WindowStmt():
             raise AssertionError(f"{stmt} does not stand in a kernel")

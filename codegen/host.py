@@ -44,6 +44,7 @@ from exogpu.ir.nodes import (
     Pass,
     Proc,
     Stmt,
+    Uninit,
 )
 from exogpu.ir.types import DataType, Memset, Space
 from exogpu.ir.walk import accesses, blocks
@@ -182,7 +183,7 @@ def _steps(
             case BarrierAlloc():
                 flags = _workspace(names[stmt.name], DataType.I32, stmt.shape)
                 steps.append({**flags, "zeroed": True})
-            case Pass() | Free():
+            case Pass() | Uninit() | Free():
                 pass
             case _:
                 return [{"op": "host", "kernels": [_needs(k) for k in kernels.values()]}]

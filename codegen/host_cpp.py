@@ -56,6 +56,7 @@ from exogpu.ir.nodes import (
     Reduce,
     Seq,
     Stmt,
+    Uninit,
 )
 from exogpu.ir.types import DataType, Memcpy, Memset, Policy, QualTL, Space
 from exogpu.ir.walk import accesses, walk
@@ -211,7 +212,7 @@ def _statement(host: Host, stmt: Stmt) -> Lines:
             return [source(stmt), *waits]
         case Assign() | Reduce():
             return [source(stmt), _scalar(host, stmt)]
-        case Pass():
+        case Pass() | Uninit():
             return []
         case _:
             raise _unsupported(stmt)

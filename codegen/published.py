@@ -31,6 +31,7 @@ from exogpu.ir.nodes import (
     Pass,
     Reduce,
     Stmt,
+    Uninit,
     Warps,
     WindowStmt,
 )
@@ -110,7 +111,7 @@ def unwritten(
                 return dirty | {(name, QualTL.CUDA2) for name in touched}
             case CallInstr():
                 return dirty | _published(stmt, storage)
-            case Await() | Alloc() | BarrierAlloc() | Free() | Pass():
+            case Await() | Alloc() | BarrierAlloc() | Free() | Uninit() | Pass():
                 return dirty
             case DeviceFunction() | CallProc() | WindowStmt():
                 raise AssertionError(f"{stmt} does not stand in a kernel")

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from exogpu.amir.nodes import (
     Alloc,
     Arrive,
     Await,
     Block,
-    Check,
     CheckBarrier,
-    Clear,
+    CheckInitialised,
     Guard,
     IncTaskID,
+    Initialise,
     Loop,
+    OnWindow,
     Op,
     Record,
     Require,
@@ -50,7 +51,7 @@ def sites(by_position: Positions) -> tuple[Site, ...]:
     """
     found: list[Site] = []
     _flatten(by_position.program.body, _Around(), [0], found)
-    told: frozenset[Sym] = frozenset()
+    told: _Told = frozenset()
     if by_position.residences:
         told = _told(found, by_position)
         found = [_at_each_position(site, by_position, told) for site in found]
@@ -221,7 +222,7 @@ def _check_slot(loop: Loop) -> None:
         raise UndecidedError("a slot binds other than accesses", loop.origin.span)
 
 
-_IN_SLOTS: Final = (Loop, Guard, Record, Check, Clear, Require)
+_IN_SLOTS: Final = (Loop, Guard, OnWindow, Require)
 
 
 # --- tasks by position --------------------------------------------------------------------------
@@ -232,10 +233,19 @@ def _launch_of(site: Site, by_position: Positions) -> Residence | None:
     return next((one for one in by_position.residences if one.loop in site.loops), None)
 
 
-def _told(found: Sequence[Site], by_position: Positions) -> frozenset[Sym]:
+_Told: TypeAlias = frozenset[tuple[Sym, bool]]
+"""Variables, each with whether it is about what has been written of it, or its records."""
+
+
+def _initialises(op: Op) -> bool:
+    return isinstance(op, Initialise | CheckInitialised)
+
+
+def _told(found: Sequence[Site], by_position: Positions) -> _Told:
     """The variables of which the task tells whether, or where, they are accessed: what chooses the
-    tasks tells it of arrays that are not the launch's own.  Raises UndecidedError where one of them
-    resides, or synchronises."""
+    tasks tells it of arrays that are not the launch's own.  What has been written of these is told
+    by the task in any case: each is executed by some cluster.  Raises UndecidedError where one of
+    them resides, or synchronises."""
     variables = {variable.name: variable for variable in by_position.program.variables}
     allocated = {
         site.op.name
@@ -243,24 +253,26 @@ def _told(found: Sequence[Site], by_position: Positions) -> frozenset[Sym]:
         if isinstance(site.op, Alloc)
         and (variables[site.op.name].resident or _launch_of(site, by_position))
     }
-    told = set[Sym]()
+    told = set[tuple[Sym, bool]]()
     for site in found:
         residence = _launch_of(site, by_position)
-        if residence is None or not isinstance(site.op, Record | Check | Clear):
+        if residence is None or not isinstance(site.op, OnWindow):
             continue
-        name = site.op.access.name
+        name, initialises = site.op.access.name, _initialises(site.op)
         chosen = residence.chosen if name in allocated else ()
         read = read_by(site.op.access) | _guarding(site, chosen)
-        if read_through(site, read) & residence.iterators:
-            told.add(name)
-    for name in told:
+        if read_through(site, read) & residence.iterators or (
+            initialises and name not in allocated
+        ):
+            told.add((name, initialises))
+    for name, _ in told:
         if variables[name].resident or variables[name].mechanism is not None:
             span = next(s.op.origin.span for s in found if name in variables_of(s.op))
             raise UndecidedError(_DEPENDS.format(f"whether, or where, {name} is accessed"), span)
     return frozenset(told)
 
 
-def _at_each_position(site: Site, by_position: Positions, told: frozenset[Sym]) -> Site:
+def _at_each_position(site: Site, by_position: Positions, told: _Told) -> Site:
     """A site without the conditions that choose the tasks, which hold at each position: where they
     are not what tells its task.  Those on sizes alone stay, and cost nothing."""
     residence = _launch_of(site, by_position)
@@ -284,14 +296,13 @@ def _at_each_position(site: Site, by_position: Positions, told: frozenset[Sym]) 
     return replace(bare, loops=(*bare.loops, *kept), path=path)
 
 
-def _tells(site: Site, told: frozenset[Sym]) -> bool:
+def _tells(site: Site, told: _Told) -> bool:
     """Whether a site is an access of a variable that the task tells."""
-    return isinstance(site.op, Record | Check | Clear) and site.op.access.name in told
+    op = site.op
+    return isinstance(op, OnWindow) and (op.access.name, _initialises(op)) in told
 
 
-def _by_position(
-    found: Sequence[Site], by_position: Positions, told: frozenset[Sym]
-) -> Iterator[Site]:
+def _by_position(found: Sequence[Site], by_position: Positions, told: _Told) -> Iterator[Site]:
     """The sites without the loops of tasks that stand at positions, but where they read them."""
     for site in found:
         residence = _launch_of(site, by_position)
@@ -320,8 +331,8 @@ def _independent(site: Site, residence: Residence) -> None:
     """Raises UndecidedError where whether an operation synchronises, or by whom it is executed,
     depends on the task."""
     first = residence.depth + 1 + len(residence.tasks)
-    plain = isinstance(site.op, Check | Clear) or (
-        isinstance(site.op, Record) and site.op.trailing is None
+    plain = isinstance(site.op, OnWindow) and (
+        not isinstance(site.op, Record) or site.op.trailing is None
     )
     read = set[Sym]() if plain else set(_guarding(site, residence.chosen))
     for loop in site.loops[first:]:
@@ -330,8 +341,8 @@ def _independent(site: Site, residence: Residence) -> None:
     threads = site.op.origin.threads
     for axis in () if threads is None else threads.axes:
         read |= control_variables(axis.offset)
-    accesses = [] if isinstance(site.op, Check | Clear) else list(accesses_of(site.op))
-    if isinstance(site.op, Record):
+    accesses = list(accesses_of(site.op))
+    if isinstance(site.op, OnWindow):
         accesses = accesses[1:]  # its own, which may tell the task
     for access in accesses:
         read |= read_by(access)

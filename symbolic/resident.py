@@ -34,9 +34,11 @@ from exogpu.amir.nodes import (
     Alloc,
     Block,
     Check,
+    CheckInitialised,
     Fence,
     Guard,
     IncTaskID,
+    Initialise,
     Loop,
     Op,
     Program,
@@ -198,6 +200,8 @@ class _Positions:
             case Loop(slot=Access()):
                 return all(isinstance(inner, Loop | Require) for inner in operations(op.body))
             case Check(access=access) | Record(access=access, trailing=None):
+                return access.name in self.given
+            case Initialise(access=access) | CheckInitialised(access=access):
                 return access.name in self.given
             case _:
                 return False

@@ -9,10 +9,9 @@ from exogpu.amir.nodes import (
     Alloc,
     Arrive,
     Await,
-    Check,
     CheckBarrier,
-    Clear,
     Loop,
+    OnWindow,
     Op,
     Record,
     Release,
@@ -123,7 +122,7 @@ def slots_around(site: Site) -> tuple[Loop, ...]:
 
 def reads_slot(site: Site) -> bool:
     """Whether an access depends on a slot."""
-    assert isinstance(site.op, Record | Check | Clear)
+    assert isinstance(site.op, OnWindow)
     read = read_by(site.op.access)
     return any(loop.iterator in read for loop in slots_around(site))
 

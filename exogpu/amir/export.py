@@ -13,10 +13,12 @@ from exogpu.amir.nodes import (
     Block,
     Check,
     CheckBarrier,
+    CheckInitialised,
     Clear,
     Fence,
     Guard,
     IncTaskID,
+    Initialise,
     Loop,
     Op,
     Program,
@@ -36,7 +38,7 @@ from exogpu.ir.walk import control_variables
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
-SCHEMA = 3
+SCHEMA = 4
 """Changes whenever a reader of an older schema could misread the output."""
 
 
@@ -68,6 +70,14 @@ def to_json(program: Program) -> dict[str, Json]:
             "assumptions": list(source.assumptions),
         }
     return found
+
+
+def assumptions(program: Program) -> tuple[str, ...]:
+    """What a proof of the program rests on besides its preconditions: contracts on the contents of
+    arrays, and variables whose contents do not matter before they are written."""
+    names = unique_names(program)
+    ops = (op for op in operations(program.body) if isinstance(op, Initialise) and op.uninit)
+    return (*program.assumptions, *dict.fromkeys(f"uninit({names[op.access.name]})" for op in ops))
 
 
 def unique_names(program: Program) -> Names:
@@ -170,6 +180,11 @@ def _fields(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]
         case Clear():
             name = "ClearMutates" if op.mutates else "ClearReads"
             return {"op": name, "access": _access(op.access, names)}
+        case Initialise():
+            access = _access(op.access, names)
+            return {"op": "Initialise", "access": access, "uninit": op.uninit}
+        case CheckInitialised():
+            return {"op": "CheckInitialised", "access": _access(op.access, names)}
         case Fence():
             return {
                 "op": "Fence",

@@ -14,6 +14,10 @@ from exogpu.amir import nodes as amir
 from exogpu.amir.lower_args import (
     Declared,
     Lowering,
+    initialised,
+    initialised_by_call,
+    initialises,
+    initialises_by_call,
     is_on_host,
     is_shared,
     one_element,
@@ -67,6 +71,7 @@ from exogpu.ir.nodes import (
     Seq,
     Slot,
     Stmt,
+    Uninit,
     Warps,
     WindowStmt,
 )
@@ -186,6 +191,8 @@ def t_s(low: Lowering, stmt: Stmt, cluster: ThreadMap | None) -> Ops:
             yield from t_arrive(low, stmt)
         case Await():
             yield from t_await(low, stmt)
+        case Uninit():
+            yield from initialises(low, stmt.access, origin_of(low, stmt), uninit=True)
         case Pass():
             return
         case CallProc() | WindowStmt():
@@ -285,6 +292,8 @@ def t_assign(low: Lowering, stmt: Assign | Reduce) -> Ops:
     temporal = Level.TEMPORALLY_ORDERED
     for read in t_e(stmt.value):
         yield from t_read(low, read, origin)
+    if isinstance(stmt, Reduce):
+        yield from initialised(low, (stmt.target,), origin)
     for access in t_ex(low, (stmt.target,)):
         qin = t_qin(low, access, on_cpu)
         too = isinstance(stmt, Reduce)
@@ -295,10 +304,13 @@ def t_assign(low: Lowering, stmt: Assign | Reduce) -> Ops:
         yield amir.Clear(False, access, origin)
         yield amir.Clear(True, access, origin)
         yield _in_order(True, access, qin, origin)
+    yield from initialises(low, stmt.target, origin)
 
 
 def t_read(low: Lowering, read: Access, origin: amir.Origin) -> Ops:
-    """A read in an expression, or of a value from memory (decision 32)."""
+    """A read in an expression, or of a value from memory (decision 32); decision 44: of what has
+    been written."""
+    yield from initialised(low, (read,), origin)
     for access in t_ex(low, (read,)):
         qin = t_qin(low, access, origin.threads is None)
         full = Level.FULLY_ORDERED
@@ -323,12 +335,17 @@ def _in_order(mutate: bool, access: Access, timeline: QualTL, origin: amir.Origi
 
 def t_call(low: Lowering, stmt: CallInstr) -> Ops:
     """`g(c*, e*) >> e_z`: the trailing barrier's own record, then `T_arg` of each data argument;
-    control arguments are ignored."""
+    control arguments are ignored.
+
+    Decision 44: what it reads has been written before it, which comes before all that it writes.
+    """
     yield from t_trailing(low, stmt)
-    modes = iter(stmt.instr.modes)
-    for position, param in enumerate(stmt.instr.params):
-        if isinstance(param, DataParam):
-            yield from t_arg(low, stmt, position, param, next(modes))
+    data = [(at, p) for at, p in enumerate(stmt.instr.params) if isinstance(p, DataParam)]
+    for (position, param), mode in zip(data, stmt.instr.modes, strict=True):
+        yield from initialised_by_call(low, stmt, position)
+        yield from t_arg(low, stmt, position, param, mode)
+    for position, _ in data:
+        yield from initialises_by_call(low, stmt, position)
 
 
 def t_free(low: Lowering, stmt: Free, cluster: ThreadMap | None) -> Ops:

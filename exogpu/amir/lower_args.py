@@ -9,8 +9,10 @@ from typing import TypeAlias
 from exogpu.amir.nodes import (
     Block,
     Check,
+    CheckInitialised,
     Clear,
     Guard,
+    Initialise,
     Loop,
     Op,
     Origin,
@@ -23,6 +25,7 @@ from exogpu.analysis.converging import converging
 from exogpu.analysis.divergence import Mechanisms
 from exogpu.analysis.executors import CollectiveFacts, Desugared
 from exogpu.analysis.fragments import held_by_its_thread, is_element, tile_of
+from exogpu.analysis.initialised import Part, read_by_call, written_by_call
 from exogpu.analysis.landing import in_one_cta, one_each, same_order
 from exogpu.analysis.operands import Demand
 from exogpu.analysis.operands_report import kind_of, site_of_operand
@@ -216,6 +219,56 @@ def _of_operands(asked: Iterable[Demand], origin: Origin) -> Iterator[Require]:
             yield Require(kind_of(demand.finding), name, (), demand.required, origin)
 
 
+# --- initialised memory -------------------------------------------------------------------
+
+
+def may_be_uninitialised(low: Lowering, access: Access) -> bool:
+    """Whether it is asked if a variable has been written: what the procedure allocates; a
+    parameter's elements all have values (decision 44)."""
+    return isinstance(low.variables[access.name], Alloc)
+
+
+def initialised(low: Lowering, accesses: Iterable[Access], origin: Origin) -> Iterator[Op]:
+    """What a statement reads has been written before."""
+    for access in accesses:
+        if may_be_uninitialised(low, access):
+            yield CheckInitialised(access, origin)
+
+
+def initialises(
+    low: Lowering, access: Access, origin: Origin, *, uninit: bool = False
+) -> Iterator[Op]:
+    """What a statement writes has a value from here on; or what it says does not matter."""
+    if may_be_uninitialised(low, access):
+        yield Initialise(access, origin, uninit)
+
+
+def initialised_by_call(low: Lowering, call: CallInstr, position: int) -> Iterator[Op]:
+    """`initialised` of an argument: of what the instruction's body reads of it."""
+    argument, origin = call.arguments[position], origin_of(low, call)
+    if isinstance(argument, Access) and may_be_uninitialised(low, argument):
+        for part in read_by_call(call, position):
+            yield from _around(part, CheckInitialised(part.access, origin))
+
+
+def initialises_by_call(low: Lowering, call: CallInstr, position: int) -> Iterator[Op]:
+    """`initialises` of an argument: of what the instruction's body surely writes of it."""
+    argument, origin = call.arguments[position], origin_of(low, call)
+    if isinstance(argument, Access) and may_be_uninitialised(low, argument):
+        for part in written_by_call(call, position):
+            yield from _around(part, Initialise(part.access, origin))
+
+
+def _around(part: Part | Overwritten, op: Op) -> Block:
+    """An operation in a part's loops and guards."""
+    body: Block = (op,)
+    for guard in reversed(part.guards):
+        body = (Guard(guard, body, op.origin),)
+    for loop in reversed(part.each):
+        body = (Loop(loop.name, loop.lo, loop.hi, body, op.origin),)
+    return body
+
+
 # --- desugared dimensions -----------------------------------------------------------------
 
 
@@ -363,16 +416,7 @@ def _clearing(
             yield op
         elif shared:
             for one in written:
-                yield from _cleared(one, op.origin)
-
-
-def _cleared(one: Overwritten, origin: Origin) -> Block:
-    body: Block = (Clear(True, one.access, origin),)
-    for guard in reversed(one.guards):
-        body = (Guard(guard, body, origin),)
-    for loop in reversed(one.each):
-        body = (Loop(loop.name, loop.lo, loop.hi, body, origin),)
-    return body
+                yield from _around(one, Clear(True, one.access, op.origin))
 
 
 def _with_bounds(ops: Iterator[Op], inside: bool) -> Iterator[Op]:

@@ -150,6 +150,25 @@ class Clear:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Initialise:
+    """From here on every element of the window has a value: the statement writes it; or, where
+    `uninit`, the statement says that it does not matter which."""
+
+    access: Access
+    origin: Origin
+    uninit: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckInitialised:
+    """The statement reads every element of the window: since the allocation each must have been
+    written, in the order of the program (decision 44)."""
+
+    access: Access
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Fence:
     transitive: bool
     pre: QualSet
@@ -218,6 +237,8 @@ Op: TypeAlias = (
     | Record
     | Check
     | Clear
+    | Initialise
+    | CheckInitialised
     | Fence
     | Arrive
     | Await
@@ -225,6 +246,9 @@ Op: TypeAlias = (
     | Require
 )
 Block: TypeAlias = tuple[Op, ...]
+
+OnWindow: TypeAlias = Record | Check | Clear | Initialise | CheckInitialised
+"""What looks at, or changes, the state of the elements of a window."""
 
 
 @dataclass(frozen=True, slots=True)

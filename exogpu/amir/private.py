@@ -28,10 +28,12 @@ from exogpu.amir.nodes import (
     Block,
     Check,
     CheckBarrier,
+    CheckInitialised,
     Clear,
     Fence,
     Guard,
     IncTaskID,
+    Initialise,
     Loop,
     Op,
     Origin,
@@ -196,7 +198,7 @@ class _Survey:
                 sizes = control_variables(op.condition) <= self._sizes
                 guards = (*around.guards, op.condition) if sizes else around.guards
                 self._block(op.body, replace(around, guards=guards))
-            case Record() | Check() | Clear():
+            case Record() | Check() | Clear() | Initialise() | CheckInitialised():
                 if not (isinstance(op, Check) and op.free):
                     self._access(op.access, op.origin, around)
             case _:
@@ -269,7 +271,7 @@ def _numbers(op: Op) -> Iterator[tuple[str, frozenset[Sym]]]:
             yield f"indexes {op.barrier.name}", _all_read(op.barrier)
         case Alloc() | Release() | CheckBarrier() | IncTaskID() | Fence() | Require():
             return
-        case Check() | Clear():
+        case Check() | Clear() | Initialise() | CheckInitialised():
             return
 
 

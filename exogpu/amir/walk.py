@@ -11,10 +11,12 @@ from exogpu.amir.nodes import (
     Await,
     Block,
     Check,
+    CheckInitialised,
     Clear,
     Fence,
     Guard,
     IncTaskID,
+    Initialise,
     Loop,
     Op,
     Record,
@@ -100,7 +102,7 @@ def accesses_of(op: Op) -> Iterator[Access]:
             if op.trailing is not None:
                 yield op.trailing.home
                 yield from op.trailing.targets
-        case Check() | Clear():
+        case Check() | Clear() | Initialise() | CheckInitialised():
             yield op.access
         case Arrive():
             yield op.home

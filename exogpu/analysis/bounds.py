@@ -71,6 +71,7 @@ from exogpu.ir.nodes import (
     Proc,
     Reduce,
     Stmt,
+    Uninit,
     Warps,
     WindowStmt,
 )
@@ -314,7 +315,7 @@ def _statement(stmt: Stmt, scope: _Scope) -> Iterator[Bound]:
             yield from _block(stmt.orelse, replace(scope, domain=where(scope.domain, fails)))
         case DeviceFunction() | Warps():
             yield from _block(stmt.body, scope)
-        case Assign() | Reduce() | Arrive() | Await():
+        case Assign() | Reduce() | Arrive() | Await() | Uninit():
             for access in dict.fromkeys(accesses(stmt)):
                 yield from _access(stmt, access, scope)
         case Alloc() | BarrierAlloc():

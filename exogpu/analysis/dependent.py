@@ -11,7 +11,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from exogpu.hw.timelines import SYNC_TIMELINES
-from exogpu.ir.nodes import Block, CudaTasks, DeviceFunction, Fence, For, Free, Pass, Proc, Stmt
+from exogpu.ir.nodes import (
+    Block,
+    CudaTasks,
+    DeviceFunction,
+    Fence,
+    For,
+    Free,
+    Pass,
+    Proc,
+    Stmt,
+    Uninit,
+)
 from exogpu.ir.walk import blocks, map_blocks, walk
 from exogpu.result.errors import Diagnostic
 
@@ -63,7 +74,7 @@ def preceding(proc: Proc) -> Mapping[DeviceFunction, DeviceFunction]:
                     if stmt.dependent and before is not None:
                         found[stmt] = before
                     before = stmt
-                case Pass() | Free():
+                case Pass() | Uninit() | Free():
                     pass
                 case _:
                     before = None

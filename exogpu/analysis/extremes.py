@@ -149,12 +149,12 @@ def within(coords: Sequence[Coord], extents: Sequence[CExpr]) -> BExpr:
 def for_each(each: Sequence[Each], guards: Sequence[BExpr], sides: Sequence[Side]) -> BExpr | None:
     """That the sides hold for all values of the variables that satisfy the guards, told without
     the variables; None where they are not read in a simple way."""
-    ranges = _ranges(each, [part for guard in guards for part in parts(guard)])
+    ranges = ranges_of(each, [part for guard in guards for part in parts(guard)])
     if ranges is None:
         return None
     conditions: list[BExpr] = []
     for side in sides:
-        known = None if guards else _values(side.index, each)
+        known = None if guards else values_of(side.index, each)
         if known is not None:
             conditions.append(compared("<=", Int(0), Int(min(known))))
             conditions.append(compared("<", Int(max(known)), side.extent))
@@ -178,12 +178,12 @@ def for_each(each: Sequence[Each], guards: Sequence[BExpr], sides: Sequence[Side
     return some([*empty, whole])
 
 
-_Ranges = dict[Sym, tuple[list[CExpr], list[CExpr]]]
+Ranges = dict[Sym, tuple[list[CExpr], list[CExpr]]]
 """Lower bounds of each variable, and upper ones, which it stays below."""
 
 
-def _ranges(each: Sequence[Each], guards: Sequence[BExpr]) -> _Ranges | None:
-    found: _Ranges = {one.name: ([one.lo], [one.hi]) for one in each}
+def ranges_of(each: Sequence[Each], guards: Sequence[BExpr]) -> Ranges | None:
+    found: Ranges = {one.name: ([one.lo], [one.hi]) for one in each}
     for los, his in found.values():
         if any(control_variables(end) & found.keys() for end in (*los, *his)):
             return None
@@ -210,7 +210,7 @@ def _ranges(each: Sequence[Each], guards: Sequence[BExpr]) -> _Ranges | None:
     return found
 
 
-def _ends(base: CExpr, slopes: dict[Sym, int], ranges: _Ranges, side: int) -> list[CExpr]:
+def _ends(base: CExpr, slopes: dict[Sym, int], ranges: Ranges, side: int) -> list[CExpr]:
     """The base plus each variable's share at one of its bounds: below (side -1) or above all of
     these sums lies none that the variables give."""
     choices: list[list[CExpr]] = []
@@ -221,7 +221,7 @@ def _ends(base: CExpr, slopes: dict[Sym, int], ranges: _Ranges, side: int) -> li
     return [reduce(_sum, chosen, base) for chosen in product(*choices)]
 
 
-def _values(index: CExpr, each: Sequence[Each]) -> frozenset[int] | None:
+def values_of(index: CExpr, each: Sequence[Each]) -> frozenset[int] | None:
     """The values of an index of variables in constant ranges alone, where they are few."""
     read = control_variables(index)
     own = [one for one in each if one.name in read]

@@ -56,6 +56,7 @@ from exogpu.ir.nodes import (
     Slot,
     Stmt,
     Through,
+    Uninit,
     Warps,
     WindowStmt,
 )
@@ -138,6 +139,8 @@ def _stmt(stmt: Stmt, scope: _Scope) -> Iterator[Stmt]:
             yield replace(stmt, targets=tuple(_access(a, scope) for a in stmt.targets))
         case Await():
             yield replace(stmt, barrier=_access(stmt.barrier, scope))
+        case Uninit():
+            yield replace(stmt, access=_access(stmt.access, scope))
         case Fence() | Pass():
             yield replace(stmt)
         case _:

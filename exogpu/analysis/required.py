@@ -44,6 +44,7 @@ from exogpu.ir.nodes import (
     Point,
     Stmt,
     Truth,
+    Uninit,
 )
 from exogpu.ir.walk import accesses, control_variables, substitute, substitute_bool
 from exogpu.result.hazards import HazardKind
@@ -74,6 +75,8 @@ def required(stmt: Stmt, declared: Mapping[Sym, Variable]) -> Iterator[Required]
             yield from _bounds(stmt.name, (), conditions)
         case CallInstr():
             yield from _call(stmt, declared)
+        case Uninit():
+            yield from _whole(stmt.access, declared[stmt.access.name], recorded=False)
         case Pass():
             for access in stmt.given:
                 yield from _whole(access, declared[access.name], recorded=False)

@@ -17,8 +17,10 @@ from exogpu.amir.nodes import (
     Await,
     Check,
     CheckBarrier,
+    CheckInitialised,
     Clear,
     Fence,
+    Initialise,
     Loop,
     Op,
     Program,
@@ -165,6 +167,8 @@ def _needed(program: Program, violation: Violation) -> tuple[Program, Violation]
                 return op.name in barriers
             case Record() | Check() | Clear() | CheckBarrier():
                 return op in sides
+            case Initialise() | CheckInitialised():
+                return False
             case Require():
                 return False
             case _:

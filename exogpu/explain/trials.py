@@ -14,7 +14,9 @@ from exogpu.amir.nodes import (
     Alloc,
     Check,
     CheckBarrier,
+    CheckInitialised,
     Clear,
+    Initialise,
     Op,
     Program,
     Record,
@@ -269,7 +271,9 @@ def _barriers_alone(program: Program) -> Program:
         match op:
             case Alloc() | Release():
                 return op.name in barriers
-            case Record() | Check() | Clear() | CheckBarrier() | Require():
+            case Record() | Check() | Clear() | Initialise() | CheckInitialised():
+                return False
+            case CheckBarrier() | Require():
                 return False
             case _:
                 return True

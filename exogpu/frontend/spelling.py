@@ -9,7 +9,7 @@ from typing import Final
 from exogpu.hw.language import LANGUAGE
 
 WORDS: Final = (
-    *("Fence", "Arrive", "Await", "seq", "cuda_tasks", "cuda_threads"),
+    *("Fence", "Arrive", "Await", "uninit", "seq", "cuda_tasks", "cuda_threads"),
     *("CudaDeviceFunction", "CudaWarps", "size", "index", "barrier"),
     *("load_index", "monotone", "injective", "slot"),
 )

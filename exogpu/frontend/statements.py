@@ -49,6 +49,7 @@ from exogpu.ir.nodes import (
     Reduce,
     Stmt,
     Truth,
+    Uninit,
     WindowStmt,
 )
 from exogpu.ir.types import FLOATS, SpecialWindow
@@ -426,10 +427,29 @@ def _expression(node: ast.Expr, ctx: Context) -> Block:
             return (arrive(value, targets, node, ctx),)
         case "Await":
             return (await_(value, targets, node, ctx),)
+        case "uninit" if ctx.lookup(name) is None:
+            return (_uninit(value, targets, node, ctx),)
         case "free":
             raise _no_free(node, ctx)
         case _:
             return _call(value, targets, node, ctx)
+
+
+def _uninit(value: ast.Call, targets: list[ast.expr], node: ast.Expr, ctx: Context) -> Uninit:
+    """`uninit(x[w*])`"""
+    if targets or value.keywords or len(value.args) != 1:
+        remedy = "write uninit(x), or uninit(x[lo:hi]) of some elements"
+        raise ctx.reject("P134", "uninit takes one window of a variable", node, remedy)
+    window, meaning = access(value.args[0], ctx)
+    if isinstance(meaning, Barrier) or meaning.window is not None:
+        raise ctx.reject(
+            "P134",
+            f"{meaning.name} has no elements that are read",
+            node,
+            "name a data variable that the procedure allocates",
+            Note("declared here", meaning.span),
+        )
+    return Uninit(window, span=ctx.source.span(node))
 
 
 def _call(value: ast.Call, targets: list[ast.expr], node: ast.Expr, ctx: Context) -> Block:

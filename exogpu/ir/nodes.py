@@ -466,6 +466,14 @@ class Await(_Statement):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Uninit(_Statement):
+    """`uninit(x[w*])`: what these elements have may be read although nothing has been written
+    there; it does nothing."""
+
+    access: Access
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Pass(_Statement):
     """`pass`, or what inlining leaves of a call, before the body."""
 
@@ -489,6 +497,7 @@ Stmt: TypeAlias = (
     | Fence
     | Arrive
     | Await
+    | Uninit
     | Pass
 )
 Block: TypeAlias = tuple[Stmt, ...]

@@ -41,6 +41,7 @@ from exogpu.ir.nodes import (
     Seq,
     Slot,
     Stmt,
+    Uninit,
     WarpConfig,
     Warps,
     WindowStmt,
@@ -268,6 +269,8 @@ def _simple(stmt: Stmt, names: _Names) -> Iterator[str]:
         case Await():
             n = str(stmt.n) if stmt.n >= 0 else f"~{-stmt.n - 1}"
             yield f"Await({text.access(stmt.barrier, names)}, {stmt.timeline.name}, {n})"
+        case Uninit():
+            yield f"uninit({text.access(stmt.access, names)})"
         case Pass():
             yield "pass"
         case For() | If() | DeviceFunction() | Warps():

@@ -52,6 +52,7 @@ from exogpu.ir.nodes import (
     Stmt,
     Sub,
     Truth,
+    Uninit,
     Warps,
     WindowStmt,
 )
@@ -227,6 +228,8 @@ def accesses(stmt: Stmt) -> Iterator[Access]:
             yield from stmt.targets
         case Await():
             yield stmt.barrier
+        case Uninit():
+            yield stmt.access
         case For(mode=Loaded(source)):
             yield source
         case For() | If() | DeviceFunction() | Warps() | Alloc() | BarrierAlloc():

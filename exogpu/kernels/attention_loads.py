@@ -82,6 +82,10 @@ def make_loads(shape: Shape, RING: int) -> tuple[Macro, Macro]:
         with CudaWarps(name="producer"):
             Await(K_empty, cuda_temporal, ~RING)
             load_keys(K[j % RING, :, :, :], K_map, h, j, keys, base, table, pages, K_full)
+            if P is not None:
+                for i in seq(0, several):
+                    if keys <= KEYS * j + part * i:  # its scores are masked
+                        uninit(K[j % RING, :, part * i : part * i + part, :])
             Arrive(cuda_temporal) >> K_full
             Await(V_empty, cuda_temporal, ~RING)
             load_keys(V[j % RING, :, :, :], V_map, h, j, keys, base, table, pages, V_full)

@@ -27,6 +27,7 @@ each a test of that name in `tests/machine/decisions.py`:
 41. `an_await_is_of_its_own_arrival` under policy ptx.
 42. `a_slot_is_private_to_its_cluster`: of a barrier that resides it indexes what resides, and has
     no other meaning (`amir.private`).
+44. `what_is_read_has_been_written`.
 """
 
 from __future__ import annotations
@@ -41,10 +42,12 @@ from exogpu.amir.nodes import (
     Block,
     Check,
     CheckBarrier,
+    CheckInitialised,
     Clear,
     Fence,
     Guard,
     IncTaskID,
+    Initialise,
     Loop,
     Op,
     Program,
@@ -190,6 +193,10 @@ def step(machine: Machine, op: Op) -> bool:
             step_check(machine, op, at)
         case Clear():
             step_clear(machine, op, at)
+        case Initialise():
+            step_initialise(machine, op)
+        case CheckInitialised():
+            step_check_initialised(machine, op, at)
         case Fence():
             step_fence(machine, op, at)
         case Arrive():
@@ -384,6 +391,25 @@ def step_clear(machine: Machine, op: Clear, at: Moment) -> None:
         for recorded in cleared:
             _let_go(machine, recorded)
         cleared.clear()
+
+
+# --- initialised memory -------------------------------------------------------------------
+
+
+def step_initialise(machine: Machine, op: Initialise) -> None:
+    """Decision 44: what a statement writes has a value from here on.  No figure has it."""
+    machine.initialised[op.access.name].update(elements(machine, op.access))
+
+
+def step_check_initialised(machine: Machine, op: CheckInitialised, at: Moment) -> None:
+    """Decision 44: an error iff some element of what a statement reads has not been written since
+    its allocation, in the order of the program.  No figure has it."""
+    if not machine.observer.asks(at):
+        return
+    name = op.access.name
+    written = machine.initialised[name]
+    unwritten = (index for index in elements(machine, op.access) if index not in written)
+    report(machine, at, [(HazardKind.UNINIT, name, index, None) for index in unwritten])
 
 
 # --- synchronisation ----------------------------------------------------------------------

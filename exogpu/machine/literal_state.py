@@ -106,6 +106,8 @@ class Machine:
     shapes: dict[Sym, tuple[int, ...]] = field(default_factory=dict)
     barriers: dict[Sym, Barrier] = field(default_factory=dict)
     live: dict[Recorded, None] = field(default_factory=dict)
+    initialised: dict[Sym, set[Index]] = field(default_factory=dict)
+    """By variable, the elements that have been written since its allocation."""
     going: bool = True
     """False once the run has to stop."""
     demands: dict[Op, tuple[Demand, ...]] = field(default_factory=dict)
@@ -140,6 +142,7 @@ def allocate(machine: Machine, variable: Variable, phases: bool = True) -> None:
     """`rho[(x, n) -> (empty, empty, (0, 0))]` for every element n."""
     machine.shapes[variable.name] = tuple(evaluate(n, machine.sigma) for n in variable.shape)
     machine.cells[variable.name] = {}
+    machine.initialised[variable.name] = set()
     if variable.mechanism is not None:
         barrier = Barrier(variable)
         if variable.mechanism.phased and phases:

@@ -45,6 +45,7 @@ from exogpu.ir.nodes import (
     Slot,
     Stmt,
     Truth,
+    Uninit,
     Warps,
     WindowStmt,
 )
@@ -154,7 +155,7 @@ def _statement(stmt: Stmt, scope: Scope) -> Iterator[Node]:
             buffer = Buffer(stmt.name.name, stmt.dtype, shape, local=True)
             scope.data[stmt.name] = View(stmt.name.name, extents, buffer)
             yield Allocate(buffer)
-        case BarrierAlloc() | Free() | Fence() | Arrive() | Await() | Pass():
+        case BarrierAlloc() | Free() | Fence() | Arrive() | Await() | Uninit() | Pass():
             return
         case _:
             assert_never(stmt)

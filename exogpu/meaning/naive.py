@@ -40,6 +40,7 @@ from exogpu.ir.nodes import (
     Reduce,
     Slot,
     Stmt,
+    Uninit,
     Warps,
     WindowStmt,
 )
@@ -139,7 +140,7 @@ def _step(stmt: Stmt, env: Env) -> None:
             env.arrived[stmt.name] = 0
         case Arrive():
             _arrive(stmt, env)
-        case Free() | Fence() | Await() | Pass():
+        case Free() | Fence() | Await() | Uninit() | Pass():
             pass
         case _:
             assert_never(stmt)

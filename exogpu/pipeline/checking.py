@@ -8,6 +8,7 @@ from functools import partial
 from importlib import import_module
 from time import perf_counter
 
+from exogpu.amir.export import assumptions
 from exogpu.amir.nodes import Program
 from exogpu.analysis import bounds, operands
 from exogpu.analysis.bounds_report import Outside
@@ -146,8 +147,8 @@ def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
 
     found = answer(program, hear)
     if found.proof is not None:
-        assumed = (*program.assumptions, *beyond_hardware(program))
-        return replace(verdict, word="proved", proof=found.proof, assumptions=assumed)
+        rests = (*assumptions(program), *beyond_hardware(program))
+        return replace(verdict, word="proved", proof=found.proof, assumptions=rests)
     if found.refutation is not None:
         stage("replaying on the abstract machine")
         failures, doubt = Failures(), _doubt(found.doubt)

@@ -21,6 +21,8 @@ class HazardKind(Enum):
     """A write may overtake an earlier write."""
     LEAK = "LEAK"
     """A read may see a value that another task wrote to memory that resides."""
+    UNINIT = "UNINIT"
+    """A read finds what nothing has written."""
     FREE = "FREE"
     """Shared memory may be reused while it is still accessed."""
     BARRIER = "BARRIER"

@@ -47,6 +47,7 @@ from exogpu.ir.nodes import (
     Proc,
     Reduce,
     Stmt,
+    Uninit,
     Warps,
     WindowStmt,
 )
@@ -86,7 +87,7 @@ def _in_order(block: Block) -> Iterator[Stmt]:
         match stmt:
             case DeviceFunction() | Warps():
                 yield from _in_order(stmt.body)
-            case BarrierAlloc() | Free() | Fence() | Arrive() | Await() | Pass():
+            case BarrierAlloc() | Free() | Fence() | Arrive() | Await() | Uninit() | Pass():
                 pass
             case _:
                 yield stmt

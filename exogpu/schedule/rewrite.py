@@ -41,6 +41,7 @@ from exogpu.ir.nodes import (
     Read,
     Reduce,
     Stmt,
+    Uninit,
     Warps,
     WindowStmt,
 )
@@ -335,6 +336,8 @@ class _Copies:
                 return replace(stmt, targets=tuple(self.access(a) for a in stmt.targets))
             case Await():
                 return replace(stmt, barrier=self.access(stmt.barrier))
+            case Uninit():
+                return replace(stmt, access=self.access(stmt.access))
             case Fence() | Pass():
                 return replace(stmt)
             case _:

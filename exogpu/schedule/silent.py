@@ -19,6 +19,7 @@ from exogpu.ir.nodes import (
     Pass,
     Proc,
     Stmt,
+    Uninit,
     Warps,
 )
 
@@ -55,7 +56,7 @@ def is_silent(stmt: Stmt) -> bool:
 def _heard(block: Block) -> Iterator[_Heard]:
     for stmt in block:
         match stmt:
-            case Fence() | Arrive() | Await() | BarrierAlloc() | Pass():
+            case Fence() | Arrive() | Await() | BarrierAlloc() | Uninit() | Pass():
                 pass
             case DeviceFunction() | Warps():
                 yield from _heard(stmt.body)

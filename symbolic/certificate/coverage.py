@@ -66,6 +66,7 @@ def needs(program: Mapping[str, Any]) -> Needs:
         found[need] += 1
         by_rules[need] += holds
     found.update(dict.fromkeys(_required(placed.op for placed in ops), 1))
+    found.update(_reads(placed.op for placed in ops))
     for variable in program["variables"]:
         if variable["owner"] is not None and _accessed(variable, ops):
             alloc = next(
@@ -157,6 +158,16 @@ def _accessed(variable: Mapping[str, Any], ops: Iterable[_Placed]) -> bool:
         and placed.op["threads"] is not None
         for placed in ops
     )
+
+
+# --- what is read -------------------------------------------------------------------------------
+
+
+def _reads(ops: Iterable[Op]) -> Iterator[Need]:
+    """One of each read of what may not have been written."""
+    for op in ops:
+        if op["op"] == "CheckInitialised":
+            yield Need("UNINIT", None, _statement(op))
 
 
 # --- barriers -----------------------------------------------------------------------------------

@@ -10,11 +10,13 @@ from typing import Any
 from exogpu.symbolic.certificate.strict_json import malformed
 
 
-def assumed(program: Mapping[str, Any]) -> list[str]:
-    """What a program assumes, as a certificate states it: `monotone(offsets)`, and what the
-    import of a kernel rests on."""
+def assumed(program: Mapping[str, Any], operations: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What a program assumes, as a certificate states it: `monotone(offsets)`, what the import of a
+    kernel rests on, and what need not have been written, `uninit(scores)`."""
     contracts = [f"{one['kind']}({one['array']})" for one in program.get("contracts", ())]
-    return [*contracts, *program.get("imported", {}).get("assumptions", ())]
+    imported = program.get("imported", {}).get("assumptions", ())
+    uninit = (op["access"]["variable"] for op in operations if op.get("uninit"))
+    return [*contracts, *imported, *dict.fromkeys(f"uninit({name})" for name in uninit)]
 
 
 def check_loads(

@@ -150,6 +150,10 @@ class _Reader:
                 )
             case "ClearReads" | "ClearMutates":
                 return amir.Clear(kind == "ClearMutates", self._access(op["access"]), origin)
+            case "Initialise":
+                return amir.Initialise(self._access(op["access"]), origin, op["uninit"])
+            case "CheckInitialised":
+                return amir.CheckInitialised(self._access(op["access"]), origin)
             case _:
                 return self._sync(op, origin)
 

@@ -40,7 +40,7 @@ from exogpu.symbolic.certificate.strict_json import (
     whole,
 )
 
-SCHEMA: Final = 3
+SCHEMA: Final = 4
 """As `exogpu.amir.export` writes it."""
 
 _REQUIRED: Final = (
@@ -487,6 +487,8 @@ _OPERATIONS: Final[dict[str, dict[str, _Scoped]]] = {
     "CheckMutates": _CHECK,
     "ClearReads": {"access": _ANY},
     "ClearMutates": {"access": _ANY},
+    "Initialise": {"access": _access(_data), "uninit": _TRUTH},
+    "CheckInitialised": {"access": _access(_data)},
     "Fence": {
         "transitive": _TRUTH,
         "joins": _TRUTH,

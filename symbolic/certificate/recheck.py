@@ -21,7 +21,7 @@ from exogpu.solvers import apart, smt, smtlib
 from exogpu.symbolic.certificate.coverage import COUNT, Need, needs
 from exogpu.symbolic.certificate.loaded import assumed
 from exogpu.symbolic.certificate.program_reader import program_of
-from exogpu.symbolic.certificate.program_schema import check_program
+from exogpu.symbolic.certificate.program_schema import check_program, operations
 from exogpu.symbolic.certificate.schema import Certificate, read
 from exogpu.symbolic.certificate.sealing import CERTIFICATE, PROGRAM, WITNESS, Json, sha256
 from exogpu.symbolic.certificate.strict_json import (
@@ -316,7 +316,7 @@ def _program(
         flaws.append(Flaw(PROGRAM, "it is of another procedure or policy"))
     if tuple(value["preconditions"]) != found.preconditions:
         flaws.append(Flaw(CERTIFICATE, f"its preconditions are not those of {PROGRAM}"))
-    if found.assumptions != tuple(assumed(value)):
+    if found.assumptions != tuple(assumed(value, operations(value))):
         flaws.append(Flaw(CERTIFICATE, f"it rests on other assumptions than {PROGRAM} states"))
     if why := compare(found, value):
         flaws.append(Flaw(PROGRAM, why))

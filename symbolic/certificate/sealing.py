@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
 FORMAT: Final = "exogpu certificate"
-VERSION: Final = 5
+VERSION: Final = 6
 """Changes whenever a reader of an older version could misread a certificate."""
 
 CERTIFICATE: Final = "certificate.json"

@@ -44,7 +44,7 @@ from exogpu.symbolic.encode.witness import (
     named,
 )
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 
 Read = TypeVar("Read")
 
@@ -76,6 +76,9 @@ def to_json(witness: Witness) -> dict[str, Json]:
         "chains": [
             {"record": record, "check": check, "by": [_chain(one) for one in by]}
             for (record, check), by in witness.chained.items()
+        ],
+        "writes": [
+            {"read": read, "by": [_at(one) for one in by]} for read, by in witness.written.items()
         ],
         "partners": [
             {"aim": aim, "sites": [*sites], "by": [_at(one) for one in by]}
@@ -196,6 +199,7 @@ _SHAPE: Final[dict[str, Shape]] = {
     ),
     "counts": a_list(an_object(site=_SITE, arrivals=one_of([False, True]), pieces=_PIECES)),
     "chains": a_list(an_object(record=_SITE, check=_SITE, by=a_list(_is_chain))),
+    "writes": a_list(an_object(read=_SITE, by=a_list(_AT))),
     "partners": a_list(an_object(aim=one_of(AIMS), sites=a_list(_SITE), by=a_list(_AT))),
     "phase": a_list(
         an_object(
@@ -221,6 +225,7 @@ def witness_of(value: object) -> Witness:
     chains = [
         ((one["record"], one["check"]), read.all_of(read.chain, one)) for one in found["chains"]
     ]
+    written = [(one["read"], read.all_of(read.at, one)) for one in found["writes"]]
     near = [
         ((one["aim"], tuple(one["sites"])), read.all_of(read.at, one)) for one in found["partners"]
     ]
@@ -230,6 +235,7 @@ def witness_of(value: object) -> Witness:
         _keyed("barriers", nests),
         _keyed("counts", counts),
         _keyed("chains", chains),
+        _keyed("writes", written),
         _keyed("partners", near),
         _keyed("phase", phased),
     )

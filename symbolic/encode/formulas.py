@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from exogpu.amir.nodes import Loop
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -120,11 +121,14 @@ def plus(left: CExpr, constant: int) -> CExpr:
 # --- instances ----------------------------------------------------------------------------------
 
 
-def exists(instance: Instance) -> BExpr:
-    """It is executed: its iterators lie within the bounds, and its guards hold."""
+def exists(instance: Instance, but: Loop | None = None) -> BExpr:
+    """It is executed: its iterators lie within the bounds, `but` for those of one loop, and its
+    guards hold."""
     site, values = instance.site, instance.values
     terms: list[BExpr] = []
     for loop in site.loops:
+        if loop is but:
+            continue
         value = values[loop.iterator]
         terms.append(at_most(substitute(loop.lo, values), value))
         terms.append(less(value, substitute(loop.hi, values)))

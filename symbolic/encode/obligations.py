@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from exogpu.amir.nodes import Alloc, Record
+from exogpu.amir.nodes import Alloc, CheckInitialised, Record
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access
 from exogpu.ir.walk import control_variables, holds
 from exogpu.symbolic.encode.barriers import barrier_obligations
 from exogpu.symbolic.encode.counted import count_lemmas
 from exogpu.symbolic.encode.drafts import Draft, Encoder
+from exogpu.symbolic.encode.initialised import reads_of
 from exogpu.symbolic.encode.owners import owner
 from exogpu.symbolic.encode.pairs import pairs_of
 from exogpu.symbolic.encode.phases import phase_obligations
@@ -108,6 +109,11 @@ def units(placed: Placed, sought: Sought) -> list[Unit]:
             found.append(Unit(Topic(name), partial(counted, name)))
             if mechanism is not None and mechanism.phased:
                 found.append(Unit(Topic(name, phase=True), partial(phased, name)))
+    found += [
+        Unit(Topic(variable.name), partial(reads_of, encoder, ranks, variable.name))
+        for variable in placed.program.variables
+        if any(isinstance(site.op, CheckInitialised) for site in placed.uses[variable.name])
+    ]
     found += [
         Unit(Topic(variable.name), partial(owner, encoder, variable))
         for variable in placed.program.variables

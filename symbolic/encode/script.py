@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from exogpu.amir.nodes import Check, Loop, Record
+from exogpu.amir.nodes import Check, CheckInitialised, Loop, Record
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, CExpr, CVar, Int, Truth
 from exogpu.ir.smttext import bexpr, cexpr
@@ -171,7 +171,7 @@ class Script:
     def assume_inside(self, free: Instance, element: Sequence[CVar]) -> None:
         """That constants are an element of what an instance of constants accesses."""
         op = free.site.op
-        assert isinstance(op, Record | Check)
+        assert isinstance(op, Record | Check | CheckInitialised)
         key = ("inside", free.site.number, self.texts((*free.values.values(), *element)))
         self.share(key, lambda: [(TRUE, inside(free, op.access, element))])
 

@@ -159,6 +159,10 @@ class Sought(Protocol):
         """In `first.`, `second.` and `element.`: candidates for what orders the two."""
         ...
 
+    def writes(self, read: int) -> tuple[At, ...]:
+        """In `here.` and `element.`: candidates for what has written an element that is read."""
+        ...
+
     def apart(self, barrier: str) -> int:
         """Of how many outer loops the iterations are counted apart; 0 outside nests."""
         ...
@@ -202,6 +206,7 @@ class Witness:
     nests: Mapping[str, Nest]
     counts: Mapping[tuple[int, bool], Pieces]
     chained: Mapping[tuple[int, int], tuple[Chain, ...]]
+    written: Mapping[int, tuple[At, ...]]
     near: Mapping[tuple[Aim, tuple[int, ...]], tuple[At, ...]]
     phased: Mapping[tuple[Order, int], tuple[After, ...]]
     asked: set[object] = field(default_factory=set, compare=False, repr=False)
@@ -210,6 +215,10 @@ class Witness:
     def chains(self, record: int, check: int) -> tuple[Chain, ...]:
         self.asked.add((record, check))
         return self.chained.get((record, check), ())
+
+    def writes(self, read: int) -> tuple[At, ...]:
+        self.asked.add((read, "writes"))
+        return self.written.get(read, ())
 
     def apart(self, barrier: str) -> int:
         return self._nest(barrier).apart
@@ -249,6 +258,7 @@ class Witness:
             *self.nests,
             *((site, arrivals, "count") for site, arrivals in self.counts),
             *self.chained,
+            *((read, "writes") for read in self.written),
             *self.near,
             *self.phased,
         )
@@ -265,6 +275,7 @@ def joined_witness(several: Sequence[Witness]) -> Witness:
             nests[name] = Nest(nest.apart, depth, known.total or nest.total)
     chained = _all(witness.chained for witness in several)
     counts = _all(witness.counts for witness in several)
+    written = _all(witness.written for witness in several)
     near = _all(witness.near for witness in several)
     phased = _all(witness.phased for witness in several)
     return Witness(
@@ -272,6 +283,7 @@ def joined_witness(several: Sequence[Witness]) -> Witness:
         dict(sorted(nests.items())),
         {key: counts[key] for key in sorted(counts)},
         {key: chained[key] for key in sorted(chained)},
+        {key: written[key] for key in sorted(written)},
         {key: near[key] for key in sorted(near)},
         {key: phased[key] for key in sorted(phased)},
     )

@@ -99,7 +99,7 @@ def uncleared(
             continue
         if op.mutates != check.op.mutates or isl.is_empty(found):
             continue
-        if not _tied(clear, op.access, (record, check)):
+        if not tied(clear, op.access, (record, check)):
             continue  # What is cleared by values from memory is not known here.
         after = isl.restrict_domain(frame.before(record, clear), isl.domain(pairs))
         if not frame.model.variables[dependence.variable].resident:
@@ -117,7 +117,7 @@ def uncleared(
     return rel.coalesce(found), tuple(clears)
 
 
-def _tied(clear: Site, access: Access, sites: tuple[Site, ...]) -> bool:
+def tied(clear: Site, access: Access, sites: tuple[Site, ...]) -> bool:
     """Whether values from memory tell no more of a clearing than of one of the sites: not which
     elements are cleared, and whether it is executed only by elements that the site loads, too."""
     loads = loads_around(clear)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from exogpu.amir.nodes import Check, Loop, Program
+from exogpu.amir.nodes import Check, CheckInitialised, Loop, Program
 from exogpu.ir.names import Sym
 from exogpu.machine.literal import hazard
 from exogpu.result.errors import Span
@@ -24,6 +24,7 @@ from exogpu.symbolic.find.dependences import Dependence, dependences
 from exogpu.symbolic.find.domains import Model
 from exogpu.symbolic.find.findings import Finding
 from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.initialised import Reached, reads
 from exogpu.symbolic.find.obligations import Discharged, Left, discharge
 from exogpu.symbolic.find.phase import Orders, phase_failures
 from exogpu.symbolic.find.syncs import Syncs
@@ -82,6 +83,8 @@ class Evidence:
     syncs: Callable[[Frame], Syncs]
     orders: Mapping[Sym, Orders]
     """By mbarrier, the execution order that PHASE asks for."""
+    reached: Mapping[int, Reached]
+    """By the site of a read, what has been written of it before."""
 
 
 def frame_of(model: Model, name: Sym) -> Frame | None:
@@ -109,7 +112,10 @@ class Analysis:
         self._syncs: dict[Frame, Syncs] = {}
         self._discharged: dict[tuple[int, int], list[Discharged]] = {}
         self._orders: dict[Sym, Orders] = {}
-        self.evidence = Evidence(self.model, self._discharged, self.syncs, self._orders)
+        self._reached: dict[int, Reached] = {}
+        self.evidence = Evidence(
+            self.model, self._discharged, self.syncs, self._orders, self._reached
+        )
 
     def run(self, asked: Collection[Topic]) -> None:
         """Analyse these topics, as far as they have not been."""
@@ -121,6 +127,7 @@ class Analysis:
             if Topic(name) in asked and not found.accesses:
                 found.accesses = True
                 self.attempt(self.accesses, name)
+                self.attempt(self.reads, name)
                 if variable.mechanism is not None:
                     self.attempt(self.counts, name)
             phased = variable.mechanism is not None and variable.mechanism.phased
@@ -182,6 +189,20 @@ class Analysis:
             syncs = self.syncs(frame)
             self._orders[name] = Orders(syncs, uses_of(syncs, name))
             self._found[name].violations.extend(phase_failures(self._orders[name]))
+
+    # --- initialised memory ---------------------------------------------------------------
+
+    def reads(self, name: Sym) -> None:
+        """What is read of one variable, and no write has reached."""
+        if not any(isinstance(site.op, CheckInitialised) for site in self.model.uses[name]):
+            return
+        frame, found = frame_of(self.model, name), self._found[name]
+        assert frame is not None
+        for reached in reads(self.syncs(frame).slots, name):
+            found.obligations += 1
+            self._reached[reached.read.number] = reached
+            if reached.left is not None:
+                found.violations.append(reached.left)
 
     # --- accesses -------------------------------------------------------------------------
 

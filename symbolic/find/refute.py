@@ -17,7 +17,9 @@ from exogpu.amir.nodes import (
     Alloc,
     Check,
     CheckBarrier,
+    CheckInitialised,
     Clear,
+    Initialise,
     Loop,
     Op,
     Program,
@@ -283,11 +285,11 @@ def part_at_fault(program: Program, violations: Sequence[Finding]) -> Program:
         match op:
             case Alloc() | Release():
                 return op.name in names or op.name in barriers
-            case Clear():
+            case Clear() | Initialise():
                 return op.access.name in names
             case Record():
                 return op in ops or op.trailing is not None
-            case Check() | CheckBarrier():
+            case Check() | CheckInitialised() | CheckBarrier():
                 return op in ops
             case Require():
                 return False

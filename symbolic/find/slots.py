@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from exogpu.amir.nodes import Check, Clear, Loop, Record
+from exogpu.amir.nodes import Loop, OnWindow
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Int
 from exogpu.ir.walk import is_whole
@@ -101,7 +101,7 @@ class SlotPairs:
         """The relation without instances of another slot than they count; in nests that is known of
         the first iteration, and where each iteration has whole rings: others are left out where
         they should be there surely.  Not of those that met another slot."""
-        assert isinstance(site.op, Record | Check | Clear)
+        assert isinstance(site.op, OnWindow)
         read = read_by(site.op.access)
         for loop in slots_around(site):
             if loop in met or loop.iterator not in read or loop not in self._slots:
@@ -251,7 +251,7 @@ def _meeting(first: Site, second: Site) -> Iterator[tuple[Loop, Loop, int]]:
 
 def _indices(site: Site, slots: Mapping[Sym, Loop]) -> Iterator[Loop | None]:
     """By dimension of an access, the slot that is the whole index, as a point or an interval."""
-    assert isinstance(site.op, Record | Check | Clear)
+    assert isinstance(site.op, OnWindow)
     single = frozenset(
         loop.iterator
         for loop in site.loops

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from exogpu.amir.nodes import Check, Record
+from exogpu.amir.nodes import Check, CheckInitialised, Record
 from exogpu.ir.isltext import identifier
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr
@@ -68,6 +68,7 @@ class Seeker:
         self._counts: dict[tuple[int, bool], Pieces] = {}
         self._names: dict[tuple[tuple[Sym, ...], str], Mapping[Sym, CExpr]] = {}
         self._chains: dict[tuple[int, int], tuple[Chain, ...]] = {}
+        self._written: dict[int, tuple[At, ...]] = {}
         self._near: dict[tuple[Aim, tuple[int, ...]], tuple[At, ...]] = {}
         self._phased: dict[tuple[Order, int], tuple[After, ...]] = {}
 
@@ -81,6 +82,7 @@ class Seeker:
             },
             self._counts,
             _present(self._chains),
+            _present(self._written),
             _present(self._near),
             _present(self._phased),
         )
@@ -143,6 +145,29 @@ class Seeker:
     def _names_of(self, site: Site, prefix: str) -> Mapping[Sym, CExpr]:
         key = (site.iterators, prefix)
         return _kept(self._names, key, lambda: names_of(site, prefix, self.model.called))
+
+    # --- initialised memory ---------------------------------------------------------------
+
+    def writes(self, read: int) -> tuple[At, ...]:
+        """In `here.` and `element.`: candidates for what has written an element that is read."""
+        return _kept(self._written, read, lambda: tuple(self._writes(read)))
+
+    def _writes(self, read: int) -> Iterator[At]:
+        site = self.model.sites[read]
+        assert isinstance(site.op, CheckInitialised)
+        own = self._names_of(site, "here")
+        element = element_names(len(self.model.variables[site.op.access.name].shape))
+        reached = self.evidence.reached.get(read)
+        if reached is None:
+            return
+        for one in reached.written:
+            if one.by is None:
+                yield At(one.write.number, tuple(own[name] for name in one.write.iterators))
+                continue
+            finder = self.finder(reached.frame, own)
+            inputs = (*finder.inner(site, own), *element)
+            for values in finder.values(isl_functions.largest(one.by), inputs):
+                yield finder.instance(one.write, values)
 
     # --- counts ---------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""Records, checks and clears: what an access does to the states of its elements.
+"""Records, checks and clears, and what has been written: what an access does to the states of its
+elements.
 
 Neighbouring operations on the same window by the same threads, such as the checks, clears and
 record of one assignment, are one transition of the states they meet, found once for each state.
@@ -10,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from exogpu.amir.nodes import Check, Clear, Record
+from exogpu.amir.nodes import Check, CheckInitialised, Clear, Initialise, OnWindow, Op, Record
 from exogpu.ir.names import Sym
 from exogpu.machine.fast.arrivals import Barrier
 from exogpu.machine.fast.cells import Store
@@ -21,6 +22,7 @@ from exogpu.machine.fast.machine import Machine, Nest
 from exogpu.machine.fast.parts import Parts
 from exogpu.machine.fast.records import (
     EMPTY,
+    EVERYONE,
     FAILS,
     CheckFacts,
     RecordFacts,
@@ -35,14 +37,12 @@ from exogpu.machine.fast.records import (
 from exogpu.machine.literal import hazard
 from exogpu.result.hazards import HazardKind
 
-Access: TypeAlias = Record | Check | Clear
 
-
-def access_steps(context: Context, ops: list[Access], nest: Nest, parts: Parts) -> list[Step]:
+def access_steps(context: Context, ops: list[OnWindow], nest: Nest, parts: Parts) -> list[Step]:
     """The steps of neighbouring accesses, without those that cannot matter."""
     matters = context.machine.layout.matters
     steps: list[Step] = []
-    group: list[Access] = []
+    group: list[OnWindow] = []
     for op in ops:
         if not matters(op) and not (isinstance(op, Record) and op.trailing is not None):
             continue
@@ -55,7 +55,7 @@ def access_steps(context: Context, ops: list[Access], nest: Nest, parts: Parts) 
     return steps
 
 
-def _together(machine: Machine, first: Access, op: Access) -> bool:
+def _together(machine: Machine, first: OnWindow, op: OnWindow) -> bool:
     """Whether two accesses make one transition."""
     return (
         not machine.fine
@@ -93,7 +93,21 @@ class _Made:
     signal: _Signal | None
 
 
-_Rule: TypeAlias = _Asked | _Cleared | _Made
+@dataclass(frozen=True, slots=True, eq=False)
+class _Initialised:
+    """Initialise."""
+
+    op: Initialise
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Read:
+    """CheckInitialised."""
+
+    op: CheckInitialised
+
+
+_Rule: TypeAlias = _Asked | _Cleared | _Made | _Initialised | _Read
 
 
 @dataclass(slots=True, eq=False)
@@ -134,7 +148,7 @@ class _Signal:
         machine.classes.lift(lift)
 
 
-def _rule(context: Context, op: Access, nest: Nest, parts: Parts) -> _Rule:
+def _rule(context: Context, op: OnWindow, nest: Nest, parts: Parts) -> _Rule:
     match op:
         case Check():
             return _Asked(op, CheckFacts(op.level, op.convergent, op.timelines))
@@ -144,6 +158,10 @@ def _rule(context: Context, op: Access, nest: Nest, parts: Parts) -> _Rule:
             return _Made(
                 op, context.machine.layout.records.get(op), _signal(context, op, nest, parts)
             )
+        case Initialise():
+            return _Initialised(op)
+        case CheckInitialised():
+            return _Read(op)
 
 
 def _signal(context: Context, op: Record, nest: Nest, parts: Parts) -> _Signal | None:
@@ -159,46 +177,55 @@ def _signal(context: Context, op: Record, nest: Nest, parts: Parts) -> _Signal |
 def _after(tables: Tables, rule: _Rule, state: StateId, threads: Threads, tags: Tags) -> StateId:
     """The state after one operation; a check leaves it as it is."""
     match rule:
-        case _Asked():
+        case _Asked() | _Read():
             return state
+        case _Initialised():
+            reads, mutates, _ = tables.states[state]
+            return tables.state(reads, mutates, True)
         case _Cleared():
-            reads, mutates = tables.states[state]
-            return tables.state(reads, ()) if rule.op.mutates else tables.state((), mutates)
+            reads, mutates, written = tables.states[state]
+            if rule.op.mutates:
+                return tables.state(reads, (), written)
+            return tables.state((), mutates, written)
         case _Made():
             if rule.facts is None:
                 return state
             made = tables.family(new_family(rule.facts, threads, tags))
-            reads, mutates = tables.states[state]
+            reads, mutates, written = tables.states[state]
             if rule.op.mutate:
-                return tables.state(reads, (*mutates, made))
-            return tables.state((*reads, made), mutates)
+                return tables.state(reads, (*mutates, made), written)
+            return tables.state((*reads, made), mutates, written)
 
 
 def _failing(
-    tables: Tables, rule: _Asked, state: StateId, threads: Threads
-) -> list[tuple[HazardKind, int]]:
-    """The Records, by number, of which the state has one that is not visible, or a value of another
-    task; and what that is."""
+    tables: Tables, rule: _Asked | _Read, state: StateId, threads: Threads
+) -> list[tuple[HazardKind, Op | None]]:
+    """The Records of which the state has one that is not visible, or a value of another task, and
+    what that is; or that nothing has been written."""
+    if isinstance(rule, _Read):
+        return [] if tables.states[state][2] else [(HazardKind.UNINIT, None)]
     if state == EMPTY:
         return []
-    reads, mutates = tables.states[state]
-    found: list[tuple[HazardKind, int]] = []
+    reads, mutates, _ = tables.states[state]
+    found: list[tuple[HazardKind, Op | None]] = []
     kind = hazard(rule.op)
     for family in (tables.families[f] for f in (mutates if rule.op.mutates else reads)):
         facts = tables.facts[family[0]]
         if rule.op.mutates and rule.op.reads and leaks(facts, family):
-            found.append((HazardKind.LEAK, family[0]))
+            found.append((HazardKind.LEAK, facts.op))
         elif not visible(rule.facts, threads, facts, family):
-            found.append((kind, family[0]))
+            found.append((kind, facts.op))
     return found
 
 
 # --- steps ----------------------------------------------------------------------------------
 
 
-def _step(context: Context, ops: list[Access], nest: Nest, parts: Parts) -> Step:
+def _step(context: Context, ops: list[OnWindow], nest: Nest, parts: Parts) -> Step:
     machine, first = context.machine, ops[0]
-    masks = context.masks(first.origin.threads, parts)
+    # Whether something has been written does not depend on who asks.
+    executed = [op for op in ops if isinstance(op, Record | Check)]
+    masks = context.masks(executed[0].origin.threads, parts) if executed else _anyone
     rules = tuple(_rule(context, op, nest, parts) for op in ops)
     signals = tuple(r.signal for r in rules if isinstance(r, _Made) and r.signal is not None)
     e = machine.values
@@ -216,6 +243,10 @@ def _step(context: Context, ops: list[Access], nest: Nest, parts: Parts) -> Step
     return _Transition(machine, nest, rules, signals, store, windows).step(masks)
 
 
+def _anyone(e: Values) -> Threads:
+    return EVERYONE
+
+
 def _one_by_one(
     machine: Machine,
     nest: Nest,
@@ -230,11 +261,11 @@ def _one_by_one(
     assert cells is not None
     window = [cell for first, last in windows(e) for cell in range(first, last)]
     for rule in rules:
-        if isinstance(rule, _Asked):
+        if isinstance(rule, _Asked | _Read):
             failures = [
-                (kind, store.name, store.index(cell), tables.facts[number].op)
+                (kind, store.name, store.index(cell), record)
                 for cell in window
-                for kind, number in _failing(tables, rule, classes.state_of[cells[cell]], threads)
+                for kind, record in _failing(tables, rule, classes.state_of[cells[cell]], threads)
             ]
             if failures:
                 machine.report(rule.op, nest, failures)
@@ -267,17 +298,14 @@ class _Transition:
         """The state after all operations, or FAILS: a check fails that has to be reported."""
         tables, left = self.machine.tables, list(reversed(tags))
         for rule in self.rules:
-            if isinstance(rule, _Asked):
+            if isinstance(rule, _Asked | _Read):
                 failing = _failing(tables, rule, state, threads)
-                if any(self._is_news(kind, rule.op, number) for kind, number in failing):
+                wants = self.machine.observer.wants
+                if any(wants(kind, rule.op, record) for kind, record in failing):
                     return FAILS
             signals = isinstance(rule, _Made) and rule.signal is not None
             state = _after(tables, rule, state, threads, left.pop() if signals else ())
         return state
-
-    def _is_news(self, kind: HazardKind, op: Check, number: int) -> bool:
-        record = self.machine.tables.facts[number].op
-        return self.machine.observer.wants(kind, op, record)
 
     def states(self, key: Hashable) -> dict[StateId, StateId]:
         """What is known of the transition for these threads and tags."""

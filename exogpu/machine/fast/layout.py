@@ -17,11 +17,14 @@ from exogpu.amir.nodes import (
     Block,
     Check,
     CheckBarrier,
+    CheckInitialised,
     Clear,
     Fence,
     Guard,
     IncTaskID,
+    Initialise,
     Loop,
+    OnWindow,
     Op,
     Program,
     Record,
@@ -80,12 +83,17 @@ class Layout:
     recorded: frozenset[tuple[Sym, bool]] = frozenset()
     """(variable, mutate) of the Records that some check can meet."""
 
+    read: frozenset[Sym] = frozenset()
+    """The variables of which it is asked whether they have been written."""
+
     def resident(self, name: Sym) -> bool:
         """Whether a variable serves one task of a cluster after another (decision 27)."""
         return name in self.residents
 
-    def matters(self, op: Record | Check | Clear) -> bool:
+    def matters(self, op: OnWindow) -> bool:
         """Whether the operation can have an effect on what is found."""
+        if isinstance(op, Initialise | CheckInitialised):
+            return op.access.name in self.read
         side = op.mutate if isinstance(op, Record) else op.mutates
         return (op.access.name, side) in self.recorded
 
@@ -117,10 +125,12 @@ def survey(program: Program, sizes: Mapping[Sym, int], tables: Tables, fine: boo
         for op in ops
         if isinstance(op, Record) and (op.access.name, op.mutate) in checked
     )
+    layout.read = frozenset(op.access.name for op in ops if isinstance(op, CheckInitialised))
     breaks = _Breaks({v.name: _shape(v, sizes) for v in program.variables})
     _survey_block(program.body, layout, breaks)
     for name, shape in breaks.shapes.items():
-        if (name, True) in layout.recorded or (name, False) in layout.recorded:
+        recorded = (name, True) in layout.recorded or (name, False) in layout.recorded
+        if recorded or name in layout.read:
             layout.stores[name] = Store(name, shape, breaks.of(name, fine))
     _survey_syncs(layout, tables)
     _survey_barriers(layout, breaks.shapes, tables)
@@ -175,7 +185,7 @@ def _survey_block(block: Block, layout: Layout, breaks: _Breaks) -> None:
                     _survey_block(op.body, layout, breaks)
             case Guard():
                 _survey_block(op.body, layout, breaks)
-            case Record() | Check() | Clear():
+            case Record() | Check() | Clear() | Initialise() | CheckInitialised():
                 if layout.matters(op):
                     breaks.add(op.access, scope)
             case Fence() | Await():

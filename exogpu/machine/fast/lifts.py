@@ -70,10 +70,11 @@ class Lift:
         seen, tagged_at = self._tables.reach(state)
         if not (seen & self._threads or tagged_at & self._elements):
             return state
-        reads, mutates = self._tables.states[state]
+        reads, mutates, written = self._tables.states[state]
         after = self._tables.state(
             [g for f in reads for g in self._family(f)],
             [g for f in mutates for g in self._family(f)],
+            written,
         )
         if after != state:
             self.states[state] = after

@@ -20,10 +20,12 @@ from exogpu.amir.nodes import (
     Block,
     Check,
     CheckBarrier,
+    CheckInitialised,
     Clear,
     Fence,
     Guard,
     IncTaskID,
+    Initialise,
     Loop,
     Op,
     Program,
@@ -267,8 +269,8 @@ class _Slicer:
                 return (replace(op),)
             case CheckBarrier():
                 return (replace(op),) if op is self._violation.check else ()
-            case Require():
-                return ()
+            case Require() | Initialise() | CheckInitialised():
+                return ()  # No record has to do with what has been written.
             case _:
                 assert_never(op)
 
@@ -279,6 +281,8 @@ class _Slicer:
             return None
         touched: set[int] = set()
         for op in operations(loop.body):
+            if isinstance(op, Initialise | CheckInitialised):
+                continue
             if not isinstance(op, Record | Check | Clear) or _trailing(op):
                 return None
             if op.access.name != self._name:
@@ -351,7 +355,7 @@ def _barrier_of(op: Op) -> Sym | None:
             return None if op.trailing is None else op.trailing.home.name
         case Loop() | Guard() | IncTaskID() | Alloc() | Release() | Check() | Clear() | Fence():
             return None
-        case Require():
+        case Require() | Initialise() | CheckInitialised():
             return None
         case _:
             assert_never(op)

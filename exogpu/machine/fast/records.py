@@ -46,8 +46,8 @@ with temporal visibility; tags."""
 
 FamilyId: TypeAlias = int
 StateId: TypeAlias = int
-State: TypeAlias = tuple[tuple[FamilyId, ...], tuple[FamilyId, ...]]
-"""Read records, mutate records."""
+State: TypeAlias = tuple[tuple[FamilyId, ...], tuple[FamilyId, ...], bool]
+"""Read records, mutate records, and whether it has been written since its allocation."""
 
 EMPTY: Final[StateId] = 0
 FAILS: Final[StateId] = -1
@@ -213,9 +213,11 @@ class Tables:
             self.families.append(family)
         return found
 
-    def state(self, reads: Iterable[FamilyId], mutates: Iterable[FamilyId]) -> StateId:
+    def state(
+        self, reads: Iterable[FamilyId], mutates: Iterable[FamilyId], written: bool = False
+    ) -> StateId:
         """The number of the state with these families."""
-        state = (self._normal(reads), self._normal(mutates))
+        state = (self._normal(reads), self._normal(mutates), written)
         found = self._state_ids.get(state)
         if found is None:
             found = self._state_ids[state] = len(self.states)
@@ -245,7 +247,7 @@ class Tables:
         found = self._reach.get(state)
         if found is None:
             seen, elements = 0, 0
-            reads, mutates = self.states[state]
+            reads, mutates, _ = self.states[state]
             for _, owners, full, temporal, tags in map(self.families.__getitem__, reads + mutates):
                 seen |= owners
                 for mask in (*full, *temporal):
@@ -260,7 +262,7 @@ class Tables:
         are visible wherever that can make a difference, or to no thread of the task."""
         found = self._inert.get(state)
         if found is None:
-            reads, mutates = self.states[state]
+            reads, mutates, _ = self.states[state]
             found = self._inert[state] = all(self._still(f) for f in reads + mutates)
         return found
 

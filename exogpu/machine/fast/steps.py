@@ -9,14 +9,12 @@ from exogpu.amir.nodes import (
     Arrive,
     Await,
     Block,
-    Check,
     CheckBarrier,
-    Clear,
     Fence,
     Guard,
     IncTaskID,
     Loop,
-    Record,
+    OnWindow,
     Release,
     Require,
 )
@@ -33,9 +31,9 @@ from exogpu.machine.fast.syncs import arrive_step, await_step, fence_step, free_
 def block_steps(context: Context, block: Block, nest: Nest, parts: Parts) -> tuple[Step, ...]:
     """Seq: `s1; s2`.  Adds to `parts` what the block depends on."""
     steps: list[Step] = []
-    accesses: list[Record | Check | Clear] = []
+    accesses: list[OnWindow] = []
     for op in block:
-        if isinstance(op, Record | Check | Clear):
+        if isinstance(op, OnWindow):
             accesses.append(op)
             continue
         steps += access_steps(context, accesses, nest, parts)

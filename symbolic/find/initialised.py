@@ -1,0 +1,153 @@
+"""Which writes come before a read, element by element, and what no write has reached (decision 44).
+
+A write in the loops of the read, above it and of the same elements is seen without ISL.  Of others
+those come first that are executed whatever the sizes: a loop that may have no iteration and a guard
+leave something over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from exogpu.amir.nodes import CheckInitialised, Initialise
+from exogpu.ir.isltext import identifier
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import Access, CExpr, Int, Interval, Point
+from exogpu.result.hazards import HazardKind
+from exogpu.solvers import isl
+from exogpu.solvers import isl_functions as functions
+from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.find.dependences import tied
+from exogpu.symbolic.find.findings import Finding
+from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.slots import SlotPairs
+from exogpu.symbolic.placed import Placed
+from exogpu.symbolic.sites import Site, one_cluster, order_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    """Elements of reads that a write has written before."""
+
+    write: Site
+    by: isl.Map | None
+    """`[read -> element] -> write`; None where all are written in the read's own iteration."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reached:
+    """What has been written of what a statement reads."""
+
+    read: Site
+    frame: Frame
+    written: tuple[Written, ...]
+    left: Finding | None
+    """What has not been."""
+
+
+def reads(slots: SlotPairs, name: Sym) -> Iterator[Reached]:
+    """Each read of a variable within a frame."""
+    frame = slots.frame
+    writes = [s for s in frame.sites if isinstance(s.op, Initialise) and s.op.access.name == name]
+    for site in frame.sites:
+        if isinstance(site.op, CheckInitialised) and site.op.access.name == name:
+            yield _reached(slots, name, writes, site, site.op.access)
+
+
+def _reached(
+    slots: SlotPairs, name: Sym, writes: Sequence[Site], read: Site, access: Access
+) -> Reached:
+    frame = slots.frame
+    for write in writes:
+        if _covers(frame.model, write, read, access):
+            return Reached(read, frame, (Written(write, None),), None)
+    left = frame.cells(read, access)
+    written: list[Written] = []
+    for write in sorted(writes, key=lambda one: _rank(one, read)):
+        if isl.is_empty(left):
+            break
+        by = _written_by(slots, name, write, read)
+        if by is None:
+            continue
+        met = isl.intersect_map(left, functions.inputs_of(by))
+        if not isl.is_empty(met):
+            written.append(Written(write, functions.among(by, met)))
+            left = rel.coalesce(isl.subtract_map(left, met))
+    left = rel.under(left, frame.context())
+    if isl.is_empty(left):
+        return Reached(read, frame, tuple(written), None)
+    finding = Finding(HazardKind.UNINIT, frame, name, read, None, left)
+    return Reached(read, frame, tuple(written), finding)
+
+
+def _written_by(slots: SlotPairs, name: Sym, write: Site, read: Site) -> isl.Map | None:
+    """`[read -> element] -> write`, of the writes that are surely executed before; None where there
+    are none."""
+    op, frame = write.op, slots.frame
+    assert isinstance(op, Initialise)
+    if not tied(write, op.access, (read,)):
+        return None  # What is written by values from memory is not known here.
+    order = frame.earlier(write, read, name)
+    if rel.is_plainly_empty(order):
+        return None
+    cells = frame.cells(write, op.access)
+    residence = write.residence
+    if (
+        residence is not None
+        and write.task is not None
+        and not frame.model.variables[name].resident
+    ):
+        if one_cluster(write, read) and read.task is not None:
+            order = frame.within_task(order, write, read)
+        elif residence.depth >= frame.depth:
+            # Each task is executed, at some position of some cluster.
+            count = identifier(residence.count.name)
+            order, cells = isl.drop_param(order, count), isl.drop_param(cells, count)
+    order = slots.meet(order, write, read)
+    if isl.is_empty(order):
+        return None
+    return functions.joined(isl.inverse(order), isl.inverse(cells))
+
+
+def _rank(write: Site, read: Site) -> tuple[int, bool, int, int]:
+    """The less, the more surely a write is executed, and the nearer it is."""
+    common, above = order_of(write, read)
+    own = write.loops[common:]
+    perhaps = sum(not isinstance(end, Int) for loop in own for end in (loop.lo, loop.hi))
+    perhaps += sum(guard not in read.guards for guard in write.guards)
+    return perhaps, not above, -common, -write.number if above else write.number
+
+
+# --- without ISL --------------------------------------------------------------------------------
+
+
+def _covers(placed: Placed, write: Site, read: Site, access: Access) -> bool:
+    """Whether a write is executed in each iteration of a read, above it, and writes all of it."""
+    op = write.op
+    assert isinstance(op, Initialise)
+    common, above = order_of(write, read)
+    if common < len(write.loops) or not above:
+        return False
+    if write.residence is not read.residence or write.task != read.task:
+        return False
+    if not all(guard in read.guards for guard in write.guards):
+        return False
+    extents = placed.variables[access.name].shape
+    return all(
+        _holds(one, other, extent)
+        for one, other, extent in zip(op.access.coords, access.coords, extents, strict=True)
+    )
+
+
+def _holds(outer: Point | Interval, inner: Point | Interval, extent: CExpr) -> bool:
+    """Whether a coordinate holds all of another, inside the variable."""
+    match outer, inner:
+        case Interval(Int(0), hi), _ if hi == extent:
+            return True
+        case Interval(Int(lo), Int(hi)), Point(Int(at)):
+            return lo <= at < hi
+        case Interval(Int(lo), Int(hi)), Interval(Int(first), Int(end)):
+            return lo <= first and end <= hi
+        case _:
+            return outer == inner
