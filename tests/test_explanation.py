@@ -64,7 +64,7 @@ AFTER_REFUTING = [
     "exogpu.pipeline.allsizes.smallest",
     "exogpu.pipeline.checking.weakest_condition",
 ]
-AFTER_PROVING = ["exogpu.pipeline.checking.unwritten", "exogpu.codegen.warned.limitations"]
+AFTER_PROVING = ["exogpu.codegen.warned.limitations"]
 
 
 def planted(

@@ -66,8 +66,6 @@ def emit_program(program: Program, folder: Path, *, arrive_all: bool = False) ->
         if verdict.word != "proved":
             kind = verdict.hazards[0].kind.value if verdict.hazards else verdict.reason
             return {"state": verdict.word, "what": kind}
-        if verdict.unwritten:  # what it computes is not determined
-            return {"state": "unwritten", "what": verdict.unwritten[0].message}
         stage = "compile"
         packed = pack(
             procedure,

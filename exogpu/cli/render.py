@@ -167,8 +167,6 @@ def draw_verdict(verdict: Verdict, file: str = "") -> Text:
         text.append("\n" if verdict.proc else "").append(draw_diagnostics(verdict.diagnostics))
     if verdict.idle:
         text.append("\n").append(draw_diagnostics(verdict.idle, warning=True))
-    if verdict.unwritten:
-        text.append("\n").append(draw_diagnostics(verdict.unwritten, warning=True))
     if verdict.limitations:
         text.append("\nbut it cannot be compiled:\n").append(
             draw_diagnostics(verdict.limitations, warning=True)

@@ -36,6 +36,13 @@ def advice(violation: Violation, resides: bool, program: Program | None = None) 
             "their tasks and the order of them; what one task leaves to another goes through "
             "global memory, to a later launch"
         )
+    if violation.kind is HazardKind.UNINIT:
+        name = violation.variable
+        return (
+            f"write {name} before it is read there, or read what is written: the slot that was "
+            f"filled, of a last tile the part that is filled; uninit({name}) says of elements that "
+            "their values do not matter"
+        )
     if resides or not (are_tasks(violation) and isinstance(violation.check, Check)):
         return ""
     return "; ".join(

@@ -36,6 +36,7 @@ CODES: Final[Mapping[HazardKind, str]] = {
     HazardKind.WAW: "H703",
     HazardKind.FREE: "H704",
     HazardKind.LEAK: "H708",
+    HazardKind.UNINIT: "H710",
     HazardKind.BARRIER: "H705",
     HazardKind.DEADLOCK: "H706",
     HazardKind.PHASE: "H707",
@@ -145,11 +146,11 @@ def tell(
         program = given(program, sizes, dict(violation.contents))
     if violation.kind in UNMET:
         return Told(_unmet(violation, sizes, program), violation, None)
-    leaked = violation.kind is HazardKind.LEAK
-    broken = None if program is None or leaked else broken_link(program, sizes, violation)
+    unwritten = _unwritten(violation)
+    broken = None if program is None or unwritten else broken_link(program, sizes, violation)
     words = barrier_words(program, sizes, violation)
-    if leaked:
-        words = Words(_leaked(violation))
+    if unwritten:
+        words = Words(unwritten)
     if words is None:
         words = Words(_unordered(violation, program), _repairs(violation, broken, program))
     resides = program is not None and violation.variable in resident_names(program)
@@ -227,9 +228,13 @@ def _where(violation: Violation) -> str:
     return f", where {' and '.join(found)}" if found else ""
 
 
-def _leaked(violation: Violation) -> str:
-    """What is missing where a value passes from task to task."""
+def _unwritten(violation: Violation) -> str:
+    """Says what a read finds that no write of its task has written; empty of other hazards."""
     read = f"the read of {element_of(violation)}"
+    if violation.kind is HazardKind.UNINIT:
+        return f"{read} finds what its memory holds: nothing has written it since its allocation"
+    if violation.kind is not HazardKind.LEAK:
+        return ""
     if violation.record_task is None:
         return f"{read} finds no write of its own task, but one of a task before"
     return (

@@ -40,6 +40,11 @@ STATEMENTS: Final[Mapping[str, Word]] = {
         "groups unfinished. An Await of an mbarrier receives its own arrival alone.",
         "mbarrier.try_wait in a loop, cp.async.wait_group, wgmma.wait_group, barrier.sync",
     ),
+    "uninit": Word(
+        "uninit(x[lo:hi])",
+        "Says that the values of these elements do not matter from here on: they may be read though "
+        "nothing has written them.",
+    ),
     "seq": Word(
         "for i in seq(lo, hi):",
         "A loop that each thread of the scope executes in order. It is empty where hi <= lo.",

@@ -439,11 +439,11 @@ def _uninit(value: ast.Call, targets: list[ast.expr], node: ast.Expr, ctx: Conte
     """`uninit(x[w*])`"""
     if targets or value.keywords or len(value.args) != 1:
         remedy = "write uninit(x), or uninit(x[lo:hi]) of some elements"
-        raise ctx.reject("P134", "uninit takes one window of a variable", node, remedy)
+        raise ctx.reject("P135", "uninit takes one window of a variable", node, remedy)
     window, meaning = access(value.args[0], ctx)
     if isinstance(meaning, Barrier) or meaning.window is not None:
         raise ctx.reject(
-            "P134",
+            "P135",
             f"{meaning.name} has no elements that are read",
             node,
             "name a data variable that the procedure allocates",

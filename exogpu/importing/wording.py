@@ -33,6 +33,7 @@ REPAIRS: Final[Mapping[HazardKind, str]] = {
     HazardKind.DEADLOCK: "arrive on the mbarrier before this wait, or wait with the other phase",
     HazardKind.PHASE: "wait for each phase of the mbarrier before it may complete again",
     HazardKind.BARRIER: "wait for the last arrivals or groups before the kernel ends",
+    HazardKind.UNINIT: "fill the buffer before it is read, or mask the read",
     HazardKind.FREE: "wait for the access before the kernel ends: mbarrier.wait, tma.store_wait, "
     "async_copy.wait_group or warpgroup_mma_wait with pending 0",
 }

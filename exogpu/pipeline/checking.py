@@ -13,7 +13,6 @@ from exogpu.amir.nodes import Program
 from exogpu.analysis import bounds, operands
 from exogpu.analysis.bounds_report import Outside
 from exogpu.analysis.sizes import check_sizes
-from exogpu.analysis.unwritten import unwritten
 from exogpu.explain.words import (
     distinct,
     hazard_of_bounds,
@@ -173,16 +172,12 @@ def beyond_hardware(program: Program) -> tuple[str, ...]:
 
 
 def _with_warnings(stages: Stages, verdict: Verdict) -> Verdict:
-    """A proved verdict with what is read before it is written, and what keeps the procedure from
-    being compiled."""
+    """Adds to a proved verdict what keeps the procedure from being compiled."""
     if stages.compiled_elsewhere:
         return verdict
     from exogpu.codegen.warned import limitations
 
     failures = Failures()
-    with failures.noted("a search for reads of what nothing has written"):
-        stage("looking for reads of what nothing has written")
-        verdict = replace(verdict, warnings=unwritten(stages.facts))
     with failures.noted("a search for what has no lowering"):
         stage("looking for what has no lowering")
         proof = verdict.proof

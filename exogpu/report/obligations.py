@@ -36,6 +36,7 @@ ALONE: Final = frozenset(
         HazardKind.DIVERGENCE,
         HazardKind.OWNERSHIP,
         HazardKind.SLOT,
+        HazardKind.UNINIT,
     )
 )
 """What concerns one statement or variable, and nothing else holds by."""

@@ -107,6 +107,7 @@ _ONE: Final[Mapping[HazardKind | Lemma, str]] = {
     HazardKind.DIVERGENCE: "All threads that line {line} synchronises execute it, or none does.",
     HazardKind.OVERLAP: "The operands of line {line} have no element of {name} in common.",
     HazardKind.ALIGN: "At line {line}, {name} lies in memory as the instruction asks.",
+    HazardKind.UNINIT: "Whatever line {line} reads of {name} has been written before.",
     Lemma.COUNT: "The Arrives and Awaits on {name} before line {line} are counted rightly; other "
     "obligations use the number.",
     Lemma.INNER: "Within one iteration of the outer loops, the Arrives and Awaits on {name} before "

@@ -11,6 +11,7 @@ ROLES: Final[dict[HazardKind, tuple[str, str]]] = {
     HazardKind.WAR: ("the read", "the write that may overtake it"),
     HazardKind.WAW: ("the write", "the write that may overtake it"),
     HazardKind.LEAK: ("the write of another task", "the read that finds it"),
+    HazardKind.UNINIT: ("the variable", "the read that finds no value"),
     HazardKind.FREE: ("the access", "where its memory ends"),
     HazardKind.BARRIER: ("the barrier", "where arrives and awaits do not agree"),
     HazardKind.DEADLOCK: ("what waits", "what does not let it end"),

@@ -66,8 +66,8 @@ class Verdict:
     proof: Proof | None = None
     """The obligations for all sizes with the solver's answers, of what is proved."""
     warnings: tuple[Diagnostic, ...] = ()
-    """Fences that join one thread (C419).  Of what is proved: what is read before it is written
-    (B607), and why it has no lowering all the same, as compiling it says."""
+    """Fences that join one thread (C419).  Of what is proved: why it has no lowering all the same,
+    as compiling it says."""
     operations: int = 0
     """Dynamic operations of the abstract machine that the check stands for."""
     cached: bool = False
@@ -79,15 +79,9 @@ class Verdict:
         return tuple(warning for warning in self.warnings if warning.code == "C419")
 
     @property
-    def unwritten(self) -> tuple[Diagnostic, ...]:
-        """Of the warnings, those of reads of what nothing has written."""
-        return tuple(warning for warning in self.warnings if warning.code == "B607")
-
-    @property
     def limitations(self) -> tuple[Diagnostic, ...]:
         """Of the warnings, why there is no lowering."""
-        others = ("B607", "C419")
-        return tuple(warning for warning in self.warnings if warning.code not in others)
+        return tuple(warning for warning in self.warnings if warning.code != "C419")
 
     def __bool__(self) -> bool:
         """Whether it is proved, for all sizes or those checked: `assert kernel.check()`."""

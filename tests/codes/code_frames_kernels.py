@@ -56,14 +56,6 @@ KERNELS: Mapping[str, Frame] = {
         "                r: f32[4]\n"
         "                BAD\n"
     ),
-    "B607": Frame(
-        "@proc\ndef k(K: size, x: f32[K] @ CudaGmemLinear, y: f32 @ CudaGmemLinear):\n"
-        "    with CudaDeviceFunction(blockDim=32):\n"
-        "        for task in cuda_tasks(0, 1):\n"
-        "            for t in cuda_threads(0, 1, unit=cuda_thread):\n"
-        "                HERE\n"
-        "                y = acc\n"
-    ),
     "T260": Frame(
         "@proc\ndef copy(n: size, x: f32[n] @ DRAM):\n    pass\n\n\n"
         "@proc\ndef k(n: size, x: f32[8] @ DRAM):\n    HERE\n"
@@ -184,6 +176,14 @@ KERNELS: Mapping[str, Frame] = {
     "H706": task(f"z: barrier @ CudaMbarrier\nHERE\n{FENCE}"),
     "H707": task(f"HERE\n{FENCE}", "blockDim=64", "K: size"),
     "H708": cpu("HERE", "M: size, x: f32[M, 32] @ CudaGmemLinear"),
+    "H710": Frame(
+        "@proc\ndef k(K: size, x: f32[K] @ CudaGmemLinear, y: f32 @ CudaGmemLinear):\n"
+        "    with CudaDeviceFunction(blockDim=32):\n"
+        "        for task in cuda_tasks(0, 1):\n"
+        "            for t in cuda_threads(0, 1, unit=cuda_thread):\n"
+        "                HERE\n"
+        "                y = acc\n"
+    ),
     "H709": cpu(
         "with CudaDeviceFunction(blockDim=32):\n"
         "    tile: f32[3, 32] @ CudaSmemLinear\n"

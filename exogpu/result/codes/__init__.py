@@ -92,22 +92,6 @@ CODES: Final[dict[str, Code]] = {
         "# repair: a precondition\n"
         "assert K % 4 == 0",
     ),
-    "B607": Code(
-        "an element is read before anything is written to it",
-        "The variable was allocated, and by the sequential reading nothing has been written to "
-        "this element since, at any sizes: the statement reads whatever the memory holds.  That is "
-        "so in every order, so that a proof stands, and this is a warning.  Of an instruction's "
-        "operand, nothing of all of it has been written.  What depends on values from memory or "
-        "on slots, and what is too large for ISL, is not looked for.",
-        "acc: f32 @ CudaRmem\n"
-        "for k in seq(0, K):\n"
-        "    acc += x[k]  # the first sum begins with what the register holds\n"
-        "# repair\n"
-        "acc: f32 @ CudaRmem\n"
-        "acc = 0\n"
-        "for k in seq(0, K):\n"
-        "    acc += x[k]",
-    ),
     "T260": Code(
         "an argument has not the extent of its parameter",
         "The window passed to a procedure or instruction must have, for all sizes, the extents "

@@ -152,5 +152,22 @@ HAZARDS: Final[dict[str, tuple[str, str, str]]] = {
         "            total[t] = 0.0\n"
         "            total[t] += x[m, t]",
     ),
+    "H710": (
+        "a read of what nothing has written (UNINIT)",
+        "Each element that a statement reads has been written since its variable was allocated, by "
+        "the sequential reading, element by element.  Parameters have values; a TMA load writes "
+        "zeros outside of its tensor; an accumulator is written where it is zeroed; an instruction "
+        "reads and writes what its body does, under the body's guards.  A last tile that is filled "
+        "in part and read as a whole is the usual case, and a ring that is read at a slot nobody "
+        "has filled.  uninit(x[lo:hi]) says that the values of elements do not matter.",
+        "acc: f32 @ CudaRmem\n"
+        "for k in seq(0, K):\n"
+        "    acc += x[k]  # the first sum begins with what the register holds\n"
+        "# repair\n"
+        "acc: f32 @ CudaRmem\n"
+        "acc = 0\n"
+        "for k in seq(0, K):\n"
+        "    acc += x[k]",
+    ),
 }
 """Title, explanation and example by code."""

@@ -256,5 +256,13 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
         "v = x[i]\nx[i] = y[i]\ny[i] = v  # a swap, as it looks",
         "v: f32 = x[i]\nx[i] = y[i]\ny[i] = v",
     ),
+    "P135": (
+        "uninit takes one window of a variable",
+        "uninit(x[lo:hi]) says that the values of these elements do not matter where it stands, so "
+        "that they may be read though nothing has written them.  x is a variable that the "
+        "procedure allocates.",
+        "uninit()",
+        "uninit(x)",
+    ),
 }
 """By code."""

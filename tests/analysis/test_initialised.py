@@ -1,14 +1,10 @@
-"""Reads of what nothing has written: told where the sequential reading has them, at all sizes."""
+"""Tests of UNINIT: a read of what nothing has written is refuted at its smallest sizes."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from exogpu.analysis.unwritten import unwritten
-from exogpu.cli.commands import app
-from exogpu.kernels import attention_sm90, gemm_fused_sm90, gemm_half_sm80, gemm_sm90
 from tests.texts import made
 
 HEAD = """
@@ -67,45 +63,34 @@ SHUFFLED = """
     [
         (SUM.replace("FIRST", "pass"), "acc"),
         (SUM.replace("FIRST", "acc = 0.0"), ""),
-        # May it be written, it is not told.
-        (SUM.replace("FIRST", "if n > 2:\n                    acc = 0.0"), ""),
+        (SUM.replace("FIRST", "if n > 2:\n                    acc = 0.0"), "acc"),
         (SUM.replace("FIRST", "if t > 2:\n                    acc = 0.0"), "acc"),
         (STAGES.replace("WRITTEN", "k % 2").replace("READ", "k % 2"), ""),
         (STAGES.replace("WRITTEN", "k % 2").replace("READ", "(k + 1) % 2"), "s"),
         (STAGES.replace("WRITTEN", "0").replace("READ", "0"), ""),
-        # A tile that is filled in part: at K = 32 all of it is.
-        (EDGE.replace("PLACE", "t"), ""),
+        # A tile that is filled in part, unless K = 32.
+        (EDGE.replace("PLACE", "t"), "s"),
         (EDGE.replace("PLACE", "32 + t"), "s"),
         (SHUFFLED.replace("FIRST", "a[t] = x[i, 0, t]"), ""),
         (SHUFFLED.replace("FIRST", "pass"), "a"),
     ],
 )
-def test_what_is_read_first_is_told(text: str, read: str) -> None:
+def test_a_read_of_what_nothing_has_written_is_refuted(text: str, read: str) -> None:
     procedure = made(HEAD + text)
     verdict = procedure.check()
-    assert verdict.word == "proved" and not verdict.limitations
-    assert [w.code for w in verdict.unwritten] == ["B607"] * bool(read)
-    for warning in verdict.unwritten:
-        assert warning.message.startswith(read) and "whatever the sizes" in warning.message
+    assert verdict.word == ("refuted" if read else "proved"), str(verdict)
+    assert {(h.kind.value, h.variable) for h in verdict.hazards} == (
+        {("UNINIT", read)} if read else set()
+    )
+    at = dict(verdict.hazards[0].sizes) if read else {"n": 3, "K": 32}
     # The sequential reading has NaN where nothing was written.
-    x, y = np.ones((3, 32, 32), np.float32), np.zeros((3, 32), np.float32)
-    procedure.run(n=3, K=32, x=x, y=y)
+    n, K = at["n"], at["K"]
+    x, y = np.ones((n, K, 32), np.float32), np.zeros((n, 32), np.float32)
+    procedure.run(n=n, K=K, x=x, y=y)
     assert bool(np.isnan(y).any()) == bool(read)
+    assert procedure.check_at(**at).word == ("refuted" if read else "proved")
 
 
-@pytest.mark.parametrize("module", [attention_sm90, gemm_fused_sm90, gemm_half_sm80, gemm_sm90])
-def test_kernels_that_ship_read_nothing_unwritten(module) -> None:
-    for kernel in list(module.KERNELS.values())[:2]:
-        assert unwritten(kernel.facts) == ()
-
-
-def test_it_is_compiled_with_the_warning(tmp_path) -> None:
-    file = tmp_path / "kernel.py"
-    text = (HEAD + SUM.replace("FIRST", "pass")).lstrip()
-    file.write_text(f"from exogpu import *\nfrom exogpu.isa.cuda import *\n\n\n{text}")
-    for command in (["check"], ["compile", "-o", str(tmp_path)]):
-        result = CliRunner().invoke(app, [command[0], str(file), *command[1:]])
-        assert result.exit_code == 0
-        assert "warning B607: acc is read before anything is written there" in result.output
-        assert "cannot be compiled" not in result.output
-    assert (tmp_path / "kernel.cu").exists()
+def test_uninit_says_that_values_do_not_matter() -> None:
+    text = SUM.replace("FIRST", "uninit(acc)")
+    assert made(HEAD + text).check().word == "proved"
