@@ -42,8 +42,8 @@ STATEMENTS: Final[Mapping[str, Word]] = {
     ),
     "uninit": Word(
         "uninit(x[lo:hi])",
-        "Says that the values of these elements do not matter from here on: they may be read though "
-        "nothing has written them.",
+        "Says that the values of these elements do not matter from here on: they may be read "
+        "though nothing has written them.",
     ),
     "seq": Word(
         "for i in seq(lo, hi):",
