@@ -76,6 +76,7 @@ def make_example_1(name: str, inside: bool, post) -> Procedure:
         with CudaDeviceFunction(clusterDim=2, blockDim=256):
             for task in cuda_tasks(0, 1):
                 B: f32[2, 256, 32] @ CudaSmemLinear
+                uninit(B)  # here and below: the paper shows synchronisation, not values
                 for cta in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
                     some_in_order_op(B[cta, :, :])
                     if inside:
@@ -103,6 +104,7 @@ def make_example_2(name: str, wait: bool) -> Procedure:
         with CudaDeviceFunction(clusterDim=2, blockDim=256):
             for task in cuda_tasks(0, 1):
                 D: f32[2, 2, 64, 256] @ Sm90_RmemMatrixD(64, 256)
+                uninit(D)
                 cg: barrier[2, 2] @ CudaCommitGroup
                 for cta in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
                     for wg in cuda_threads(0, 2, unit=cuda_warpgroup):
@@ -127,7 +129,9 @@ def make_example_3(name: str, early: bool, post) -> Procedure:
         with CudaDeviceFunction(clusterDim=2, blockDim=256):
             for task in cuda_tasks(0, 1):
                 B: f32[2, 256, 32] @ Sm90_SmemSwizzled(128)
+                uninit(B)
                 D: f32[2, 2, 64, 256] @ Sm90_RmemMatrixD(64, 256)
+                uninit(D)
                 cg: barrier[2, 2] @ CudaCommitGroup
                 for cta in cuda_threads(0, 2, unit=cuda_cta_in_cluster):
                     for wg in cuda_threads(0, 2, unit=cuda_warpgroup):

@@ -433,7 +433,7 @@ def test_no_certificate(tmp_path: Path) -> None:
         ("\udcff", "it is no UTF-8"),
         ("[]", "it is no certificate of exogpu"),
         ('{"format": "exogpu certificate", "version": 99}', "version 99 of the format"),
-        ('{"format": "exogpu certificate", "version": 5}', "the field procedure is missing"),
+        ('{"format": "exogpu certificate", "version": 6}', "the field procedure is missing"),
     ],
 )
 def test_a_broken_certificate(folder: Path, text: str, says: str) -> None:

@@ -109,7 +109,7 @@ PROGRAM: dict[str, tuple[Callable[[Content], object], str]] = {
     "a further field of an operation": (one("Fence", safe=True), 'a field "safe" is not known'),
     "a missing field": (lambda p: first(p, "Await").pop("n"), "the field n is missing"),
     "fields in another order": (_reordered, "the fields stand in another order"),
-    "another schema": (lambda p: p.update(schema=4), "schema: 4 is not known here"),
+    "another schema": (lambda p: p.update(schema=5), "schema: 5 is not known here"),
     "a schema that is a truth": (lambda p: p.update(schema=True), "schema: True is not known"),
     "an unknown policy": (lambda p: p.update(policy="lax"), 'policy: "lax" is no policy'),
     "another policy": (lambda p: p.update(policy="paper"), "another procedure or policy"),
@@ -230,6 +230,7 @@ PROGRAM: dict[str, tuple[Callable[[Content], object], str]] = {
 OPERATIONS = (
     *("Alloc", "Arrive", "Await", "CheckBarrier", "CheckMutates", "CheckReads", "ClearMutates"),
     *("ClearReads", "Fence", "IncTaskID", "RecordMutate", "RecordRead", "Release", "Require"),
+    *("Initialise", "CheckInitialised"),
 )
 
 
@@ -279,9 +280,9 @@ TEXTS: dict[str, tuple[Callable[[str, str], str], str]] = {
 @pytest.mark.parametrize(
     ("file", "field"),
     [
-        ("program.json", '"schema": 3'),
-        ("witness.json", '"schema": 1'),
-        ("certificate.json", '"version": 5'),
+        ("program.json", '"schema": 4'),
+        ("witness.json", '"schema": 2'),
+        ("certificate.json", '"version": 6'),
     ],
 )
 @pytest.mark.parametrize("what", TEXTS)

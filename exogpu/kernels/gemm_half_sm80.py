@@ -54,6 +54,8 @@ def make_gemm_sm80(dtype: DataType) -> Procedure:
                                             n=8,
                                             dtype=dtype,
                                         )
+                                    else:  # its products are not stored
+                                        uninit(A_smem[k % 4, row, column : column + 8])
                                     if 128 * tn + row < N:
                                         Sm80_cp_async_copy_zfill(
                                             K - 32 * k - column,
@@ -65,6 +67,8 @@ def make_gemm_sm80(dtype: DataType) -> Procedure:
                                             n=8,
                                             dtype=dtype,
                                         )
+                                    else:  # its products are not stored
+                                        uninit(B_smem[k % 4, row, column : column + 8])
                             Arrive(Sm80_cp_async) >> cg[t]
                             Await(cg[t], cuda_in_order, 2)
                         # What was read two steps ago is overwritten in the next.

@@ -52,6 +52,12 @@ def gemm_sm80(
                                             16 * k + 4 * (t % 4) : 16 * k + 4 * (t % 4) + 4,
                                         ],
                                     )
+                                else:  # its products are not stored
+                                    uninit(
+                                        A_smem[
+                                            k % 2, 32 * r + t / 4, 4 * (t % 4) : 4 * (t % 4) + 4
+                                        ]
+                                    )
                                 if 64 * tn + 32 * r + t / 4 < N:
                                     Sm80_cp_async_copy_zfill(
                                         K - 16 * k - 4 * (t % 4),
@@ -62,6 +68,12 @@ def gemm_sm80(
                                             64 * tn + 32 * r + t / 4,
                                             16 * k + 4 * (t % 4) : 16 * k + 4 * (t % 4) + 4,
                                         ],
+                                    )
+                                else:  # its products are not stored
+                                    uninit(
+                                        B_smem[
+                                            k % 2, 32 * r + t / 4, 4 * (t % 4) : 4 * (t % 4) + 4
+                                        ]
                                     )
                             Arrive(Sm80_cp_async) >> cg[t]
                     if k >= 1:

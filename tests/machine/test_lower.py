@@ -9,6 +9,7 @@ import pytest
 from exogpu.amir import nodes as amir
 from exogpu.amir.export import to_json, unique_names
 from exogpu.amir.lower import lower
+from exogpu.amir.walk import operations
 from exogpu.analysis.collective import analyse
 from exogpu.analysis.everything import facts_of
 from exogpu.analysis.facts import gathered
@@ -52,7 +53,7 @@ def show(program: amir.Program) -> list[str]:
 
 def _lines(block, iterators, names, depth):
     for op in block:
-        if isinstance(op, amir.Require):
+        if not _orders(op):
             continue
         threads = op.origin.threads
         by = "cpu" if threads is None else _count(threads)
@@ -61,6 +62,13 @@ def _lines(block, iterators, names, depth):
             yield from _lines(op.body, (*iterators, op.iterator), names, depth + 1)
         if isinstance(op, amir.Guard):
             yield from _lines(op.body, iterators, names, depth + 1)
+
+
+def _orders(op) -> bool:
+    """Whether it says something of the order of accesses, and not of bounds or values alone."""
+    if isinstance(op, amir.Loop | amir.Guard):
+        return any(map(_orders, op.body))
+    return not isinstance(op, amir.Require | amir.Initialise | amir.CheckInitialised)
 
 
 def _count(threads) -> int:
@@ -180,6 +188,29 @@ def test_kernel_structure():
         "    CheckMutates buf[:] temporally each cuda2 free by 64",
         "    Release buf by 64",
         "Fence by cpu",
+    ]
+
+
+def test_reads_of_what_is_allocated_ask_for_a_write():
+    def p(n: size, x: f32[n] @ CudaGmemLinear):
+        with CudaDeviceFunction(blockDim=32):
+            for i in cuda_tasks(0, n):
+                for t in cuda_threads(0, 1, unit=cuda_thread):
+                    r: f32 @ CudaRmem
+                    r = x[i]
+                    uninit(r)
+                    x[i] = r
+
+    found = [
+        (type(op).__name__, str(op.access.name), getattr(op, "uninit", False))
+        for op in operations(program_of(p).body)
+        if isinstance(op, amir.Initialise | amir.CheckInitialised)
+    ]
+    # Of x, a parameter, nothing is asked.
+    assert found == [
+        ("Initialise", "r", False),
+        ("Initialise", "r", True),
+        ("CheckInitialised", "r", False),
     ]
 
 
@@ -441,7 +472,7 @@ def test_an_arrive_without_home_is_refused():
 
 def test_json():
     document = to_json(program_of(multicast_kernel))
-    assert document["schema"] == 3
+    assert document["schema"] == 4
     names = [v["name"] for v in document["variables"]]
     assert names == ["x", "buf", "bar"]
     tasks = document["body"][1]
