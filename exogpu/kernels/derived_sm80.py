@@ -115,7 +115,12 @@ def loads(p: Procedure) -> Procedure:
         p = s.reorder_loops(s.reorder_loops(p, f"r{nth}"), f"r{nth}")
         p = s.mult_loops(p, f"t{nth}", "t")
         p = s.replace(p, "c", Sm80_cp_async_copy_zfill)
-    return s.fuse(s.fuse(p, "t"), "r")
+    p = s.fuse(s.fuse(p, "t"), "r")
+    for x, tile, extent in (("A", "tm", "M"), ("B", "tn", "N")):  # rows that no sum is stored of
+        guard = s.find(p, f"if 64 * {tile} + _ < {extent}: _")
+        part = "ko % 2, 32 * r + t / 4, 4 * (t % 4) : 4 * (t % 4) + 4"
+        p = s.insert_uninit(p, guard.before(), f"{x}_smem[{part}]")
+    return p
 
 
 def instructions(p: Procedure) -> Procedure:

@@ -43,6 +43,8 @@ def make_gemm_sm80(dtype: DataType) -> Procedure:
                                 column = 8 * (t % 4)
                                 for r in seq(0, 2):
                                     row = 64 * r + t / 4
+                                    # Products of rows beyond M, or N, are not stored.
+                                    uninit(A_smem[k % 4, row, column : column + 8])
                                     if 128 * tm + row < M:
                                         Sm80_cp_async_copy_zfill(
                                             K - 32 * k - column,
@@ -54,8 +56,7 @@ def make_gemm_sm80(dtype: DataType) -> Procedure:
                                             n=8,
                                             dtype=dtype,
                                         )
-                                    else:  # its products are not stored
-                                        uninit(A_smem[k % 4, row, column : column + 8])
+                                    uninit(B_smem[k % 4, row, column : column + 8])
                                     if 128 * tn + row < N:
                                         Sm80_cp_async_copy_zfill(
                                             K - 32 * k - column,
@@ -67,8 +68,6 @@ def make_gemm_sm80(dtype: DataType) -> Procedure:
                                             n=8,
                                             dtype=dtype,
                                         )
-                                    else:  # its products are not stored
-                                        uninit(B_smem[k % 4, row, column : column + 8])
                             Arrive(Sm80_cp_async) >> cg[t]
                             Await(cg[t], cuda_in_order, 2)
                         # What was read two steps ago is overwritten in the next.

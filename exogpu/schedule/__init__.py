@@ -97,6 +97,7 @@ from exogpu.schedule.synchronisation import (
     insert_await,
     insert_barrier_alloc,
     insert_fence,
+    insert_uninit,
     set_trailing_barrier_expr,
     without_synchronisation,
 )
@@ -169,6 +170,7 @@ __all__ = [
     "insert_fence",
     "insert_noop_call",
     "insert_pass",
+    "insert_uninit",
     "join_loops",
     "kept_steps",
     "left_reassociate_expr",

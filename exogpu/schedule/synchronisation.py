@@ -30,16 +30,18 @@ from exogpu.ir.nodes import (
     Point,
     Proc,
     Stmt,
+    Uninit,
 )
 from exogpu.ir.types import BarrierMechanism, CollUnit, SyncTL
 from exogpu.ir.walk import accesses, blocks, walk
 from exogpu.result.errors import Span
-from exogpu.schedule.control import control_scope, read_control
+from exogpu.schedule.control import control_scope, read_control, read_window
 from exogpu.schedule.cursors import Cursor, header
 from exogpu.schedule.primitive import Unfit, annotation, gap_of, named, path_of
 from exogpu.schedule.procedures import P, ir_of
 from exogpu.schedule.rewrite import Path, Rewrite, begun, block_at, paths, splice, stmt_at
 from exogpu.schedule.silent import SYNCHRONISATION
+from exogpu.schedule.storage import data_scope
 
 Over = Sequence[tuple[str, int, CollUnit]]
 """Loops of threads around a statement, outermost first: iterator, count and unit."""
@@ -59,6 +61,23 @@ def insert_fence(
     """
     place = _Place(proc, gap, over)
     yield place.filled(Fence(_timeline(pre), _timeline(post), span=place.span))
+
+
+@annotation
+def insert_uninit(proc: Proc, gap: object, window: str) -> Iterator[Rewrite]:
+    """Say at a place that the values of a window do not matter, whoever reads them.
+
+    if m < M:                ->    uninit(tile[m, :])
+        tile[m, 0] = x[m]          if m < M:
+                                       tile[m, 0] = x[m]
+    """
+    inside, offset = gap_of(gap)
+    path = (*inside[:-1], (inside[-1][0], inside[-1][1] + offset))
+    data = {s.name: s for s in data_scope(proc, path)}
+    access = read_window(window, control_scope(proc, inside), data)
+    edit = begun(proc)
+    splice(edit, path, 0, (Uninit(access, span=stmt_at(proc, inside).span),))
+    yield edit
 
 
 @annotation
