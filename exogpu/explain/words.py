@@ -110,15 +110,15 @@ def with_shared_repairs(
 
 
 def once(hazards: Iterable[Hazard]) -> tuple[Hazard, ...]:
-    """The hazards, those of one Await at which program order blocks as one: what the
-    first of them says, with the Arrive that comes too late where one is known."""
+    """The hazards, those of one Await at which program order blocks as one, at its smallest sizes:
+    what the first of them says, with the Arrive that comes too late if one does at these sizes."""
     kept: dict[object, Hazard] = {}
     for number, hazard in enumerate(hazards):
         await_ = hazard.second if hazard.first is None else hazard.first
         blocks = hazard.kind is HazardKind.DEADLOCK
         key = (hazard.variable, await_.span) if blocks else number
         known = kept.setdefault(key, hazard)
-        if known.first is None and hazard.first is not None:
+        if known.first is None and hazard.first is not None and known.sizes == hazard.sizes:
             both = replace(hazard, message=known.message, help=known.help or hazard.help)
             kept[key] = both
     return tuple(kept.values())
