@@ -23,7 +23,7 @@ from exogpu.explain.link import BrokenLink, broken_link, verb_of
 from exogpu.explain.pasting import changes
 from exogpu.explain.repair import general_repairs, resident_names
 from exogpu.explain.slot_words import slot_words
-from exogpu.explain.trials import Judge, Trials, Writer
+from exogpu.explain.trials import Budget, Judge, Trials, Writer
 from exogpu.hw.accesses import CALLED
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import ControlParam, For, Instr
@@ -77,13 +77,14 @@ def hazards_of(
     program: Program | None = None,
     judge: Judge | None = None,
     writer: Writer | None = None,
+    budget: Budget | None = None,
 ) -> tuple[Hazard, ...]:
     """The hazards, in the order of the violations, which are all that the machine finds at the
     sizes; with the program, their broken links too, and repairs that were tried on it."""
     if program is None:
         return tuple(hazard_of(violation, sizes) for violation in violations)
     violations = tuple(violations)
-    trials = Trials(program, sizes, violations, judge=judge, writer=writer)
+    trials = Trials(program, sizes, violations, judge=judge, writer=writer, budget=budget)
     told: list[Told] = []
     for violation in violations:
         told.append(tell(violation, sizes, program, trials, told))
