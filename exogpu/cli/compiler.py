@@ -102,7 +102,7 @@ def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) 
             timeout=wish.limits.seconds,
             memory=wish.limits.gigabytes,
         )
-        checked, slow = _how(manifest["checked"]), Text()
+        checked, slow, warned = _how(manifest["checked"]), Text(), Text()
         if not (wish.cubin or wish.ptx or wish.sass or wish.so):
             paths, needs = save_source(emitted, manifest, wish.folder), ""
         else:
@@ -114,8 +114,9 @@ def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) 
             if verdict.proof is not None:
                 write_certificate(certificate, procedure, verdict)
                 paths = (*paths, certificate)
+            warned = draw_diagnostics(verdict.idle, warning=True)
         built = _written(procedure.name, checked, paths, needs)
-        return replace(built, text=built.text.append(slow))
+        return replace(built, text=built.text.append(warned).append(slow))
     except RefusedError as error:
         return _refused(error)
     except ExoGpuError as error:

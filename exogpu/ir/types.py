@@ -40,6 +40,8 @@ EIGHTS: Final = frozenset({DataType.F8E4M3, DataType.F8E5M2})
 """Floating point of 8 bits."""
 
 FLOATS: Final = EIGHTS | {DataType.F16, DataType.BF16, DataType.F32, DataType.F64}
+INTEGERS: Final = frozenset({DataType.I32, DataType.I64})
+"""Types whose values `load_index` reads as indices."""
 """Floating point; the others are integers."""
 
 
