@@ -215,7 +215,7 @@ def test_a_folder_of_certificates(folder: Path) -> None:
 def test_scripts_are_written(folder: Path, tmp_path: Path) -> None:
     status, _ = run(str(folder), "--scripts", str(tmp_path / "asked"))
     written = {path.stem: path.read_text() for path in (tmp_path / "asked/ring").iterdir()}
-    assert status == 0 and len(written) == 35
+    assert status == 0 and len(written) == 36
     assert written["raw-tile-19-24"].startswith("; No RAW on tile: the write at line 19")
     (tmp_path / "file").write_text("")
     status, text = run(str(folder), "--scripts", str(tmp_path / "file"))
@@ -346,7 +346,7 @@ def test_nothing_is_asked_where_a_digest_differs(folder: Path) -> None:
     path = folder / "witness.json"
     path.write_text(path.read_text() + "\n")
     status, text = run(str(folder))
-    assert status == 1 and "35 obligations under policy ptx, of which no solver was asked" in text
+    assert status == 1 and "36 obligations under policy ptx, of which no solver was asked" in text
     assert text.count("its digest differs from that in certificate.json") == 1
 
 

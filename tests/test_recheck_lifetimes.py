@@ -158,6 +158,19 @@ def marked(program: Content) -> None:
     program["variables"][0]["host"] = True
 
 
+def given_where_read(program: Content) -> None:
+    """Each read of the tile gives the values that it asks for."""
+    for block, at in places(program, "CheckInitialised", "tile"):
+        access = {"op": "Initialise", "access": block[at]["access"], "uninit": False}
+        block[at] = {**access, **{k: v for k, v in block[at].items() if k not in access}}
+
+
+def unimportant(program: Content) -> None:
+    """The values of all that is written do not matter."""
+    for block, at in places(program, "Initialise", "tile"):
+        block[at]["uninit"] = True
+
+
 RING: dict[str, tuple[Alter, str]] = {
     "a release before its check": (
         moved("Release", "tile", -1),
@@ -197,6 +210,12 @@ RING: dict[str, tuple[Alter, str]] = {
     "a check in a guard": (within("CheckMutates", "tile", free=False), "no CheckMutates before it"),
     "a check in its own loop": (looped, "no CheckMutates before"),
     "a clear of what is read": (cleared_before_a_read, "has ClearMutates of tile, and no CheckMut"),
+    "a read that asks for no value": (
+        dropped("CheckInitialised", "tile"),
+        "reads tile, and does not ask whether it has been written",
+    ),
+    "values given where they are read": (given_where_read, "reads tile, and does not ask"),
+    "values that do not matter": (unimportant, "is no uninit of tile"),
     "a parameter that ends": (marked, "x is allocated nowhere"),
 }
 

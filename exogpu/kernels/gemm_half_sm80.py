@@ -43,8 +43,8 @@ def make_gemm_sm80(dtype: DataType) -> Procedure:
                                 column = 8 * (t % 4)
                                 for r in seq(0, 2):
                                     row = 64 * r + t / 4
-                                    # Products of rows beyond M, or N, are not stored.
-                                    uninit(A_smem[k % 4, row, column : column + 8])
+                                    if M <= 128 * tm + row:  # its products are not stored
+                                        uninit(A_smem[k % 4, row, column : column + 8])
                                     if 128 * tm + row < M:
                                         Sm80_cp_async_copy_zfill(
                                             K - 32 * k - column,
@@ -56,7 +56,8 @@ def make_gemm_sm80(dtype: DataType) -> Procedure:
                                             n=8,
                                             dtype=dtype,
                                         )
-                                    uninit(B_smem[k % 4, row, column : column + 8])
+                                    if N <= 128 * tn + row:  # its products are not stored
+                                        uninit(B_smem[k % 4, row, column : column + 8])
                                     if 128 * tn + row < N:
                                         Sm80_cp_async_copy_zfill(
                                             K - 32 * k - column,

@@ -41,10 +41,12 @@ def gemm_sm80(
                     if k < (K + 15) / 16:
                         for t in cuda_threads(0, 128, unit=cuda_thread):
                             for r in seq(0, 2):
-                                # Products of rows beyond M, or N, are not stored.
-                                uninit(
-                                    A_smem[k % 2, 32 * r + t / 4, 4 * (t % 4) : 4 * (t % 4) + 4]
-                                )
+                                if M <= 64 * tm + 32 * r + t / 4:  # products are not stored
+                                    uninit(
+                                        A_smem[
+                                            k % 2, 32 * r + t / 4, 4 * (t % 4) : 4 * (t % 4) + 4
+                                        ]
+                                    )
                                 if 64 * tm + 32 * r + t / 4 < M:
                                     Sm80_cp_async_copy_zfill(
                                         K - 16 * k - 4 * (t % 4),
@@ -56,9 +58,12 @@ def gemm_sm80(
                                             16 * k + 4 * (t % 4) : 16 * k + 4 * (t % 4) + 4,
                                         ],
                                     )
-                                uninit(
-                                    B_smem[k % 2, 32 * r + t / 4, 4 * (t % 4) : 4 * (t % 4) + 4]
-                                )
+                                if N <= 64 * tn + 32 * r + t / 4:  # products are not stored
+                                    uninit(
+                                        B_smem[
+                                            k % 2, 32 * r + t / 4, 4 * (t % 4) : 4 * (t % 4) + 4
+                                        ]
+                                    )
                                 if 64 * tn + 32 * r + t / 4 < N:
                                     Sm80_cp_async_copy_zfill(
                                         K - 16 * k - 4 * (t % 4),

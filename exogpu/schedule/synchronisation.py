@@ -24,6 +24,7 @@ from exogpu.ir.nodes import (
     DeviceFunction,
     Fence,
     For,
+    If,
     Int,
     Interval,
     Pass,
@@ -35,7 +36,12 @@ from exogpu.ir.nodes import (
 from exogpu.ir.types import BarrierMechanism, CollUnit, SyncTL
 from exogpu.ir.walk import accesses, blocks, walk
 from exogpu.result.errors import Span
-from exogpu.schedule.control import control_scope, read_control, read_window
+from exogpu.schedule.control import (
+    control_scope,
+    read_condition,
+    read_control,
+    read_window,
+)
 from exogpu.schedule.cursors import Cursor, header
 from exogpu.schedule.primitive import Unfit, annotation, gap_of, named, path_of
 from exogpu.schedule.procedures import P, ir_of
@@ -64,19 +70,27 @@ def insert_fence(
 
 
 @annotation
-def insert_uninit(proc: Proc, gap: object, window: str) -> Iterator[Rewrite]:
-    """Say at a place that the values of a window do not matter, whoever reads them.
+def insert_uninit(
+    proc: Proc, gap: object, window: str, where: tuple[str, str, str] | None = None
+) -> Iterator[Rewrite]:
+    """Say at a place that the values of a window do not matter, where a condition holds, such as
+    `("M", "<=", "m")`.
 
-    if m < M:                ->    uninit(tile[m, :])
-        tile[m, 0] = x[m]          if m < M:
+    if m < M:                ->    if M <= m:
+        tile[m, 0] = x[m]              uninit(tile[m, :])
+                                   if m < M:
                                        tile[m, 0] = x[m]
     """
     inside, offset = gap_of(gap)
     path = (*inside[:-1], (inside[-1][0], inside[-1][1] + offset))
+    known = control_scope(proc, inside)
     data = {s.name: s for s in data_scope(proc, path)}
-    access = read_window(window, control_scope(proc, inside), data)
+    span = stmt_at(proc, inside).span
+    stmt: Stmt = Uninit(read_window(window, known, data), span=span)
+    if where is not None:
+        stmt = If(read_condition(*where, known), (stmt,), (), span=span)
     edit = begun(proc)
-    splice(edit, path, 0, (Uninit(access, span=stmt_at(proc, inside).span),))
+    splice(edit, path, 0, (stmt,))
     yield edit
 
 

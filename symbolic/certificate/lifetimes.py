@@ -4,7 +4,9 @@ Each rule is one of `exogpu.amir.lower`.  A program that breaks one is no conver
 
 - a variable is allocated once and released once, later in the same block; its uses lie between;
 - right before a Release stand the checks that its kind of variable has, of all elements;
-- a statement checks a window before it records it, and clears what it checked and then writes.
+- a statement checks a window before it records it, and clears what it checked and then writes;
+- what a statement reads of an allocated variable it asks to have been written, before it writes;
+- elements are initialised where the statement writes the variable, or is `uninit` of it.
 """
 
 from __future__ import annotations
@@ -50,8 +52,16 @@ def check_lifetimes(program: Mapping[str, Any]) -> None:
     for block in blocks:
         _ends(block, variables)
     allocated = set[str]().union(*map(_lifetimes, blocks))
+    recorded = {
+        op["access"]["variable"]
+        for block in blocks
+        for op in block
+        if op["op"] in ("RecordRead", "RecordMutate")
+    }
     for statement in _statements(program["body"]):
         _check_statement(statement, variables)
+        # Of what needs no synchronisation (CudaGridConstant) nothing is recorded.
+        _check_values(statement, variables, allocated & recorded)
     for block in blocks:
         for op in block:
             if op["op"] == "Release" and op["variable"] not in allocated:
@@ -219,6 +229,30 @@ def _check_statement(steps: Sequence[_Step], variables: Mapping[str, Mapping[str
         if after and not any((kind, name) in later for kind in after):
             _wrong(step.op, f"has {step.op['op']} of {name}, and no {' or '.join(after)} after it")
         later.add((step.op["op"], name))
+
+
+def _check_values(
+    steps: Sequence[_Step], variables: Mapping[str, Mapping[str, Any]], allocated: set[str]
+) -> None:
+    """A statement asks for the values that it reads (decision `initialised`), and then gives those
+    that it writes.  An operand that it reads and writes may be written first, and not asked for."""
+    done: dict[str, list[Op]] = {}
+    for step in steps:
+        if _is_access(step.op, variables) and step.op["access"]["variable"] in allocated:
+            done.setdefault(step.op["access"]["variable"], []).append(step.op)
+    for name, ops in done.items():
+        kinds = {op["op"] for op in ops}
+        if "RecordRead" in kinds and not kinds & {"RecordMutate", "CheckInitialised"}:
+            _wrong(ops[0], f"reads {name}, and does not ask whether it has been written")
+        values = [op for op in ops if op["op"] in ("CheckInitialised", "Initialise")]
+        given = [op for op in values if op["op"] == "Initialise"]
+        if len(given) not in (0, len(values)) and (values[0] in given or values[-1] not in given):
+            _wrong(values[0], f"asks for values of {name} after it has given them")
+        for op in given:
+            if op["uninit"] and not op["text"].startswith("uninit("):
+                _wrong(op, f"is no uninit of {name}, and says that its values do not matter")
+            if not op["uninit"] and "RecordMutate" not in kinds:
+                _wrong(op, f"initialises {name}, which it does not write")
 
 
 def _is_access(op: Op, variables: Mapping[str, Mapping[str, Any]]) -> bool:

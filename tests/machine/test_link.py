@@ -560,15 +560,15 @@ def test_a_waiter_that_runs_ahead_is_told_apart() -> None:
 
 PAPER = {
     "example_1": (
-        "ordered up to Fence at line 82 by all 256 threads of CTA 0; nothing after that passes it "
-        "on to thread 0 of CTA 1 before the write at line 85"
+        "ordered up to Fence at line 83 by all 256 threads of CTA 0; nothing after that passes it "
+        "on to thread 0 of CTA 1 before the write at line 86"
     ),
     "example_2": (
-        "no synchronisation stands between the example_wgmma of line 109 and the read at line 113"
+        "no synchronisation stands between the example_wgmma of line 111 and the read at line 115"
     ),
     "example_3": (
-        "ordered up to Await at line 149 by threads 0 to 127 of CTA 0; nobody orders the "
-        "example_wgmma of line 135 before Arrive at line 145, for which Await at line 151 waits: "
+        "ordered up to Await at line 153 by threads 0 to 127 of CTA 0; nobody orders the "
+        "example_wgmma of line 139 before Arrive at line 149, for which Await at line 155 waits: "
         "its first timeline takes ordinary accesses (cuda1, cuda2), and by then its threads have "
         "seen it as wgmma reads of shared memory only"
     ),

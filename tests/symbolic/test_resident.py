@@ -82,7 +82,7 @@ WRONG = {
     # What is at fault, in which task, against an access of which task.
     "tasks end within the ring": (ring(whole=False), (HazardKind.WAR, "tile", 2, 1)),
     "a slot too early": (ring(skip=3), (HazardKind.WAR, "tile", 2, 1)),
-    "a value leaks": (ring(table="read"), (HazardKind.LEAK, "kept", 2, 1)),
+    "a value leaks": (ring(table="read"), (HazardKind.UNINIT, "kept", 1, None)),
     "tasks write one element": (ring(where="first"), (HazardKind.WAW, "y", 2, 1)),
     "two tasks that a condition admits": (ring(where="two write"), (HazardKind.WAW, "y", 2, 1)),
 }

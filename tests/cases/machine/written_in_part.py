@@ -65,8 +65,8 @@ def told(name: str, rows: int, global_memory: bool = False) -> Procedure:
 
 whole = resident("whole", 16, 16)  # safe
 what_is_stored = resident("what_is_stored", 8, 8)  # safe
-what_is_not = resident("what_is_not", 8, 9)  # refuted: LEAK s 28 24
-nothing = resident("nothing", 0, 1)  # refuted: LEAK s 28 24
+what_is_not = resident("what_is_not", 8, 9)  # refuted: LEAK s 28 24, UNINIT s - 24
+nothing = resident("nothing", 0, 1)  # refuted: LEAK s 28 24, UNINIT s - 24
 # Under the paper's policy a Fence makes what is known in time known in full.
 told_whole = told("told_whole", 16)  # safe
 told_half = told("told_half", 8)  # ptx refuted: RAW s 50 60; paper safe
