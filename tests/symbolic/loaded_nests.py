@@ -102,6 +102,7 @@ class _Nest:
     def tile(self) -> None:
         tile, two = self.name("tile"), self.random.random() < 0.5
         self.add(f"{tile}: f32[{'2, ' if two else ''}64] @ CudaSmemLinear")
+        self.add(f"uninit({tile})")  # whatever is read of it
         self.tiles.append((tile, two))
 
     def loop(self, level: int) -> None:
