@@ -291,6 +291,9 @@ def _normalise(shape: LongShape, *, centred: bool) -> Macro:
                 for j in seq(0, V):
                     w[j] = 0.0
                     b[j] = 0.0
+            else:
+                if N <= ACROSS * i + at:  # its products are not stored
+                    uninit(w)
             if ACROSS * i + at < N:
                 cuda_load(w[:], weight[ACROSS * i + at : ACROSS * i + at + V], n=V, dtype=dtype)
                 if centred:
