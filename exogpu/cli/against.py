@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from exogpu.cli.checker import check_all
+from exogpu.cli.files import Unit
 from exogpu.cli.guarded import guarded
-from exogpu.cli.loader import Unit
 from exogpu.cli.outcome import Outcome
 from exogpu.cli.render import shown_path
 from exogpu.ir.types import Policy

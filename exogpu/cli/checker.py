@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from time import perf_counter
 
 from exogpu.api import Procedure
+from exogpu.cli.files import Unit
 from exogpu.cli.guarded import NO_LIMITS
-from exogpu.cli.loader import Unit
 from exogpu.cli.outcome import Outcome
 from exogpu.cli.progress import Watch
 from exogpu.cli.redundancy import with_redundant

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from exogpu.api import Procedure
 from exogpu.cli.checker import sizes_for, unknown_to_all
+from exogpu.cli.files import Unit
 from exogpu.cli.guarded import NO_LIMITS
 from exogpu.cli.handler import INTERNAL, internal
-from exogpu.cli.loader import Unit
 from exogpu.cli.outcome import STATUS, Outcome
 from exogpu.cli.places import Places
 from exogpu.cli.render import draw_diagnostics, draw_verdict, sizes_text

@@ -19,9 +19,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Span
+
+if TYPE_CHECKING:
+    from exogpu.api import Procedure
 
 LARGEST: Final = 4 * 2**20
 """Bytes that a source file may have."""
@@ -35,6 +38,20 @@ BUFFERS: Final[dict[str, bytes]] = {}
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _LOOPS: Final = frozenset({"seq", "cuda_tasks", "cuda_threads"})
 _BLOCKS: Final = frozenset({"CudaDeviceFunction", "CudaWarps"})
+
+
+LOADING: Final = "loading "
+"""What is being done with a file whose name follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A procedure of the target; or, where `procedure` is None, what kept one from being loaded."""
+
+    name: str
+    span: Span
+    procedure: Procedure | None
+    diagnostics: tuple[Diagnostic, ...]
 
 
 def files(target: str) -> Iterator[Path | Diagnostic]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from exogpu.cli import loader
-from exogpu.cli.loader import LOADING, Unit
+from exogpu.cli.files import LOADING, Unit
 from exogpu.cli.outcome import Outcome
 from exogpu.cli.render import shown_path
 from exogpu.ir.types import Policy

@@ -15,15 +15,16 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Final, TextIO, cast
+from typing import TextIO, cast
 
 from exogpu.api import Procedure, collecting
 from exogpu.cli.files import (
+    LOADING,
     UNPARSED,
+    Unit,
     bad,
     check_encoding,
     files,
@@ -37,20 +38,6 @@ from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, InternalError
 from exogpu.solvers.workers import stage
 
 _ANNOTATIONS = __future__.annotations.compiler_flag
-
-
-LOADING: Final = "loading "
-"""What is being done with a file whose name follows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A procedure of the target; or, where `procedure` is None, what kept one from being loaded."""
-
-    name: str
-    span: Span
-    procedure: Procedure | None
-    diagnostics: tuple[Diagnostic, ...]
 
 
 def load(target: str, skip: Collection[str] = (), *, derive: bool = False) -> tuple[Unit, ...]:

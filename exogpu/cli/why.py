@@ -9,7 +9,7 @@ from typing import Final
 from rich.text import Text
 
 from exogpu.api import Procedure
-from exogpu.cli.loader import Unit
+from exogpu.cli.files import Unit
 from exogpu.ir.types import Policy
 from exogpu.report.model import Mark, Place, Row, Use
 from exogpu.report.obligations import rows_of, uses_of
