@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from exogpu import Procedure, proc
 from exogpu.amir.nodes import Program
 from exogpu.cli.commands import app
+from exogpu.explain.trials import Budget
 from exogpu.machine import fast
 from exogpu.pipeline.allsizes import Answer, answer
 from exogpu.result.proof import Proving
@@ -321,6 +322,42 @@ def test_the_machine_may_come_to_no_end_there(call, monkeypatch) -> None:
     result = call("check", "k.py", k=SAFE)
     assert result.exit_code == 3
     assert "at M=1 the abstract machine came to no end" in result.stdout
+
+
+UNFENCED = """
+@proc
+def turned(M: size, x: f32[M, 64] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=64):
+        for m in cuda_tasks(0, M):
+            tile: f32[64] @ CudaSmemLinear
+            for t in cuda_threads(0, 64, unit=cuda_thread):
+                tile[t] = x[m, t]
+            for t in cuda_threads(0, 64, unit=cuda_thread):
+                x[m, t] = tile[63 - t]
+            Fence(cuda_in_order, cuda_in_order)
+"""
+
+
+@pytest.mark.parametrize("at", [("--at", "M=3"), ()], ids=["at a size", "for all sizes"])
+def test_repairs_that_are_not_tried_are_said(call, at: tuple[str, ...], monkeypatch) -> None:
+    said = "further repairs were not tried: that would take too long"
+    with monkeypatch.context() as patch:
+        patch.setattr("exogpu.pipeline.refuted.Budget", lambda *_: Budget(0.0))
+        result = call("check", "k.py", *at, k=UNFENCED)
+        assert result.exit_code == 1
+        assert "further" in result.stdout and "were not tried" in result.stdout
+        assert "repair: add" not in result.stdout
+        assert said in result.stdout or not at
+    result = call("check", "k.py", *at, k=UNFENCED)
+    assert "were not tried" not in result.stdout and "repair: add" in result.stdout
+
+
+def test_the_machine_may_do_too_much_work_there(call, monkeypatch) -> None:
+    monkeypatch.setattr("exogpu.pipeline.checking.answer", undecided)
+    monkeypatch.setattr("exogpu.pipeline.checking.WORK", 1)
+    result = call("check", "k.py", k=SAFE)
+    assert result.exit_code == 3
+    assert "planted; at M=1 the abstract machine came to no end" in result.stdout
 
 
 def test_without_sizes_the_machine_decides(monkeypatch) -> None:

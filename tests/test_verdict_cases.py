@@ -70,7 +70,8 @@ def test_the_verdict_is_as_stated(path: Path, expected: tuple[str, str, str, str
 def test_the_remedy_is_as_stated(path: Path, expected: tuple[str, str]) -> None:
     name, text = expected
     found = verdict(path, name)
-    remedies = [*(h.help for h in found.hazards), *(d.help for d in found.diagnostics)]
+    told = (*found.diagnostics, *found.warnings)
+    remedies = [*(h.help for h in found.hazards), *(d.help for d in told)]
     assert any(text in remedy for remedy in remedies), remedies
 
 

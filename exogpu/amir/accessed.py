@@ -27,9 +27,24 @@ def short_names(op: Op) -> str:
 
 
 def called(op: Op, variables: Iterable[Variable]) -> str:
-    """`TMA load into shared memory`; empty of what is no access, and where memory is freed."""
+    """`TMA load into shared memory`; empty where memory is freed, and of an access
+    of a barrier."""
     if not isinstance(op, Record | Check) or (isinstance(op, Check) and op.free):
         return ""
-    shared = next((v.shared for v in variables if v.name is op.access.name), None)
+    variable = next((v for v in variables if v.name is op.access.name), None)
+    if variable is not None and variable.mechanism is not None:
+        return ""
+    shared = None if variable is None else variable.shared
     first = next((tl for tl in CALLED if tl in timelines_of(op)), None)
     return "" if first is None else access_words(first, shared)
+
+
+def synchronises(op: Op, variables: Iterable[Variable]) -> str:
+    """`Arrive` or `Await` where the record is that of the statement's barrier; empty of others."""
+    if not isinstance(op, Record) or op.timeline is None:
+        return ""
+    variable = next((v for v in variables if v.name is op.access.name), None)
+    if variable is None or variable.mechanism is None:
+        return ""
+    word = op.origin.text.partition("(")[0]
+    return word if word in ("Arrive", "Await") else ""

@@ -114,7 +114,7 @@ def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) 
             if verdict.proof is not None:
                 write_certificate(certificate, procedure, verdict)
                 paths = (*paths, certificate)
-            warned = draw_diagnostics(verdict.unwritten, warning=True)
+            warned = draw_diagnostics((*verdict.idle, *verdict.unwritten), warning=True)
         built = _written(procedure.name, checked, paths, needs)
         return replace(built, text=built.text.append(warned).append(slow))
     except RefusedError as error:

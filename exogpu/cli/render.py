@@ -165,6 +165,8 @@ def draw_verdict(verdict: Verdict, file: str = "") -> Text:
         text.append(f"\nsafe {word} {verdict.condition}\n", "bold")
     if verdict.diagnostics:
         text.append("\n" if verdict.proc else "").append(draw_diagnostics(verdict.diagnostics))
+    if verdict.idle:
+        text.append("\n").append(draw_diagnostics(verdict.idle, warning=True))
     if verdict.unwritten:
         text.append("\n").append(draw_diagnostics(verdict.unwritten, warning=True))
     if verdict.limitations:

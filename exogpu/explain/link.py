@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
+from exogpu.amir.accessed import synchronises
 from exogpu.amir.nodes import Arrive, Await, Check, Fence, Loop, Op, Program, Record
 from exogpu.amir.walk import is_launch, operations, path_to
 from exogpu.analysis.describe import thread_names
@@ -432,7 +433,9 @@ class _Teller:
 
     def _access(self) -> str:
         """`the example_wgmma of line 37`"""
-        what = self.record.origin.instr or ("write" if self.record.mutate else "read")
+        what = "write" if self.record.mutate else "read"
+        what = synchronises(self.record, self.program.variables) or what
+        what = self.record.origin.instr or what
         return f"the {what} of line {self.record.origin.span.line}"
 
     def _ours(self) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from exogpu.amir.accessed import called, short_names
+from exogpu.amir.accessed import called, short_names, synchronises
 from exogpu.amir.nodes import Check, Op, Program, Record
+from exogpu.amir.walk import loops_of, path_to
 from exogpu.analysis import bounds, operands
 from exogpu.analysis.bounds_report import Outside
 from exogpu.analysis.describe import thread_names
@@ -17,14 +18,17 @@ from exogpu.explain.advice import advice, otherwise
 from exogpu.explain.barrier_words import Words, barrier_words, element_of
 from exogpu.explain.edits import Cost, Counted, Repair
 from exogpu.explain.launches import overlapping
+from exogpu.explain.lifetimes import first_successor, successor
 from exogpu.explain.link import BrokenLink, broken_link, verb_of
 from exogpu.explain.pasting import changes
 from exogpu.explain.repair import general_repairs, resident_names
 from exogpu.explain.slot_words import slot_words
-from exogpu.explain.trials import Judge, Trials, Writer
+from exogpu.explain.trials import Budget, Judge, Trials, Writer
 from exogpu.hw.accesses import CALLED
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import ControlParam, For, Instr
 from exogpu.ir.types import Level, QualTL
-from exogpu.ir.walk import control_variables
+from exogpu.ir.walk import control_variables, walk
 from exogpu.machine.contents import given
 from exogpu.machine.violation import Violation
 from exogpu.result.errors import Diagnostic
@@ -73,13 +77,14 @@ def hazards_of(
     program: Program | None = None,
     judge: Judge | None = None,
     writer: Writer | None = None,
+    budget: Budget | None = None,
 ) -> tuple[Hazard, ...]:
     """The hazards, in the order of the violations, which are all that the machine finds at the
     sizes; with the program, their broken links too, and repairs that were tried on it."""
     if program is None:
         return tuple(hazard_of(violation, sizes) for violation in violations)
     violations = tuple(violations)
-    trials = Trials(program, sizes, violations, judge=judge, writer=writer)
+    trials = Trials(program, sizes, violations, judge=judge, writer=writer, budget=budget)
     told: list[Told] = []
     for violation in violations:
         told.append(tell(violation, sizes, program, trials, told))
@@ -106,15 +111,15 @@ def with_shared_repairs(
 
 
 def once(hazards: Iterable[Hazard]) -> tuple[Hazard, ...]:
-    """The hazards, those of one Await at which program order blocks as one: what the
-    first of them says, with the Arrive that comes too late where one is known."""
+    """The hazards, those of one Await at which program order blocks as one, at its smallest sizes:
+    what the first of them says, with the Arrive that comes too late if one does at these sizes."""
     kept: dict[object, Hazard] = {}
     for number, hazard in enumerate(hazards):
         await_ = hazard.second if hazard.first is None else hazard.first
         blocks = hazard.kind is HazardKind.DEADLOCK
         key = (hazard.variable, await_.span) if blocks else number
         known = kept.setdefault(key, hazard)
-        if known.first is None and hazard.first is not None:
+        if known.first is None and hazard.first is not None and known.sizes == hazard.sizes:
             both = replace(hazard, message=known.message, help=known.help or hazard.help)
             kept[key] = both
     return tuple(kept.values())
@@ -151,7 +156,8 @@ def tell(
     if leaked:
         words = Words(_leaked(violation))
     if words is None:
-        words = Words(_unordered(violation, program), _repairs(violation, broken, program))
+        message, role = _unordered(violation, sizes, program)
+        words = Words(message, _repairs(violation, broken, program), second=role)
     resides = program is not None and violation.variable in resident_names(program)
     help, repair = advice(violation, resides, unknown), None
     of_tasks = () if broken is None else broken.repairs
@@ -303,18 +309,27 @@ def hazard_of_bounds(violation: bounds.Breach) -> Hazard:
     found = violation.diagnostic
     assert isinstance(violation.finding, Outside)
     sizes = dict(violation.sizes)
-    iteration = tuple((s.name, n) for s, n in violation.point.items() if s.name not in sizes)
+    outside = violation.finding
+    inner = frozenset[Sym]() if outside.call is None else _inside(outside.call.instr)
+    iteration = tuple(
+        (s.name, n) for s, n in violation.point.items() if s.name not in sizes and s not in inner
+    )
+    # A reader looks at the call, and not into the instruction that it calls.
+    notes = [
+        note for note in found.notes if outside.call is None or note.span != outside.access.span
+    ]
     first = None
-    if found.notes:
-        span = found.notes[0].span
-        role = "the call" if violation.finding.call is None else ""
-        if span in [load.span for load in violation.finding.loads]:
+    if notes:
+        span = notes[0].span
+        called_there = outside.call is None or outside.via is not None
+        role = "the call" if called_there else ""
+        if span in [load.span for load in outside.loads]:
             role = "where its index is loaded"
         first = Occurrence(span, span.text.strip(), role=role)
     return Hazard(
         code=found.code,
         kind=HazardKind.BOUNDS,
-        variable=violation.finding.access.name.name,
+        variable=(outside.access if outside.call is None else outside.element).name.name,
         index=(),
         sizes=sizes,
         task=None,
@@ -324,6 +339,12 @@ def hazard_of_bounds(violation: bounds.Breach) -> Hazard:
         help=found.help,
         replayed=False,
     )
+
+
+def _inside(instr: Instr) -> frozenset[Sym]:
+    """The iterators and control parameters of an instruction: its caller has no such names."""
+    params = (p.name for p in instr.params if isinstance(p, ControlParam))
+    return frozenset({*params, *(s.iterator for s in walk(instr.body) if isinstance(s, For))})
 
 
 def hazard_of_operands(violation: operands.Misuse) -> Hazard:
@@ -354,16 +375,26 @@ def _site(
     program: Program | None = None,
 ) -> Occurrence:
     threads = "" if iteration is None else _threads(op, dict(sizes) | dict(iteration))
+    variables = () if program is None else program.variables
+    made = frozenset[str]() if program is None else _made(program, op)
     return Occurrence(
         op.origin.span,
         op.origin.text,
-        short_names(op),
+        "" if synchronises(op, variables) else short_names(op),
         threads,
-        iteration or (),
+        tuple((name, value) for name, value in iteration or () if name not in made),
         role,
-        called(op, () if program is None else program.variables),
+        called(op, variables),
         op.origin.ends,
     )
+
+
+def _made(program: Program, op: Op) -> frozenset[str]:
+    """The iterators around an operation that its source does not name: those of the units that an
+    instruction is distributed over."""
+    around = loops_of(path_to(program.body, op))
+    own = (loop for loop in around if loop.origin.span == op.origin.span)
+    return frozenset(loop.iterator.name for loop in own)
 
 
 def _threads(op: Op, values: Mapping[str, int]) -> str:
@@ -399,25 +430,44 @@ def _repairs(
     return link + (() if program is None else general_repairs(violation, program))
 
 
-def _unordered(violation: Violation, program: Program | None) -> str:
+def _unordered(
+    violation: Violation, sizes: Mapping[str, int], program: Program | None
+) -> tuple[str, str]:
+    """What is not ordered, and what the second statement is; empty where the kind tells."""
     element, check, record = element_of(violation), violation.check, violation.record
     assert isinstance(check, Check) and isinstance(record, Record)
     if record.timeline is None:
-        return f"the instruction that signals {element} may still be under way"
+        return f"the instruction that signals {element} may still be under way", ""
     what = "write" if record.mutate else "read"
     ordered = "ordered" if check.level is Level.TEMPORALLY_ORDERED else "ordered and visible"
     if check.level is Level.ATOMIC_ONLY:
         ordered = "atomic with it, or ordered and visible,"
     variables = () if program is None else program.variables
-    made = called(record, variables)
+    made, word = called(record, variables), synchronises(record, variables)
     if check.free:
-        return f"the {what} of {element}, {_a(made)}, is not ordered before its memory ends"
+        access = f"the {what} of {element}, {_a(made)}," if made else f"the {what} of {element}"
+        access = f"the {word} on {element}" if word else access
+        return _overwritten(access, check, sizes, program)
     verb = verb_of(check)
     asked = called(check, variables)
+    said = f"the {what} of {element}"
     if asked == made and check.timelines == {record.timeline}:
         many = CALLED[record.timeline].many
-        return f"the {what} of {element} is not {ordered} before the {verb}: both are {many}"
-    return f"the {what} of {element}, {_a(made)}, is not {ordered} before the {verb}, {_a(asked)}"
+        return f"{said} is not {ordered} before the {verb}: both are {many}", ""
+    return f"{said}, {_a(made)}, is not {ordered} before the {verb}, {_a(asked)}", ""
+
+
+def _overwritten(
+    access: str, check: Check, sizes: Mapping[str, int], program: Program | None
+) -> tuple[str, str]:
+    """Who takes the bytes of memory that ends, and where."""
+    by = None if program is None else successor(program, check)
+    if program is None or by is None:
+        return f"{access} is not ordered before its memory ends", ""
+    size = first_successor(program, by.loops, sizes)
+    there_is = f" (there is one from {size} on)" if size else ""
+    message = f"{access} is not ordered before {by.called}{there_is} overwrites it"
+    return message, f"where {by.called} takes its memory"
 
 
 def _a(words: str) -> str:

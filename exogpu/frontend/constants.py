@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Final
 
-from exogpu.frontend.scope import Context, Data, Reject
+from exogpu.frontend.scope import Context, Data, Part, Reject
 from exogpu.ir.nodes import DExpr
 from exogpu.ir.scalars import (
     OF_FLOATS,
@@ -31,12 +31,9 @@ def check_value(
     value: DExpr, target: Data, node: ast.stmt, ctx: Context, *, adds: bool = False
 ) -> None:
     """Refuses what a value of `x = value`, or of `x += value`, cannot be computed with."""
-    types = {
-        meaning.name: meaning.dtype
-        for scope in ctx.scopes
-        for meaning in scope.values()
-        if isinstance(meaning, Data)
-    }
+    named = [meaning for scope in ctx.scopes for meaning in scope.values()]
+    wholes = (meaning.of if isinstance(meaning, Part) else meaning for meaning in named)
+    types = {whole.name: whole.dtype for whole in wholes if isinstance(whole, Data)}
     typed = (added if adds else assigned)(value, target.dtype, types.__getitem__)
     for part in parts(typed):
         dtype = target.dtype if part is typed and not adds else part.dtype

@@ -124,6 +124,8 @@ def no_name(node: ast.expr) -> str:
             each = at.elts if isinstance(at, ast.Tuple) else [at]
             indices = ", ".join(map(ast.unparse, each))
             return f"write all indices in one pair of brackets: {name}[{indices}, ...]"
+        case ast.Tuple():
+            return "assign one value a statement; to swap, copy one first: v: f32 = x[i]"
     return "index a variable by its name"
 
 

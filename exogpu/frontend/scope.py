@@ -54,7 +54,8 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Elements of a barrier, or a box of a tensor map, that have a name: used as a whole."""
+    """Elements of a barrier, a box of a tensor map or an element of data that has a name, used as a
+    whole."""
 
     access: Access
     of: Data | Barrier

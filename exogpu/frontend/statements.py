@@ -37,6 +37,7 @@ from exogpu.frontend.spelling import meant
 from exogpu.frontend.synchronisation import arrive, await_, fence
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
+    Access,
     Alloc,
     Assign,
     BarrierAlloc,
@@ -106,7 +107,7 @@ def _statement(node: ast.stmt, ctx: Context) -> Block:
             ctx.reading.dissolved[node] += 1
             return ()
         case ast.AnnAssign():
-            return (_declare(node, ctx),)
+            return _declare(node, ctx)
         case ast.Assign(targets=[target]):
             if isinstance(target, ast.Name) and ctx.lookup(target.id) is None:
                 if _is_control(node.value, ctx):
@@ -115,10 +116,7 @@ def _statement(node: ast.stmt, ctx: Context) -> Block:
                     return ()
                 return (_window(target.id, node, ctx),)
             written, meaning = element(target, ctx)
-            value, dtype = data(node.value, ctx)
-            _same_kind(meaning, dtype, node, ctx)
-            check_value(value, meaning, node, ctx)
-            return (Assign(written, value, span=span),)
+            return (_assigned(written, meaning, node.value, node, ctx),)
         case ast.AugAssign(op=ast.Add()):
             written, meaning = element(node.target, ctx)
             value, dtype = data(node.value, ctx)
@@ -160,22 +158,42 @@ def _no_free(node: ast.AST, ctx: Context) -> Reject:
     )
 
 
-def _declare(node: ast.AnnAssign, ctx: Context) -> Alloc | BarrierAlloc:
-    if node.value is not None or not isinstance(node.target, ast.Name):
-        remedy = "declare first, then assign"
-        if node.value is not None and _is_control(node.value, ctx):
-            what = f"{ast.unparse(node.target)} = {ast.unparse(node.value)}"
-            remedy = f"a control value has no type: write {what}"
-        raise ctx.reject("P115", "a declaration has no value", node, remedy)
+def _declare(node: ast.AnnAssign, ctx: Context) -> Block:
+    """`x: f32[4] @ Memory`, or `v: f32 = e`, which declares one element and assigns it."""
+    if not isinstance(node.target, ast.Name):
+        raise ctx.reject("P115", "a declaration is of one name", node, "declare, then assign")
+    if node.value is not None and _is_control(node.value, ctx):
+        what = f"{node.target.id} = {ast.unparse(node.value)}"
+        remedy = f"a control value has no type: write {what}"
+        raise ctx.reject("P115", "a declaration has a control value", node, remedy)
     name, span = Sym(node.target.id), ctx.source.span(node)
     found = annotation(node.annotation, ctx)
+    if node.value is not None and (isinstance(found, BarrierAnnotation) or found.shape):
+        remedy = "declare it, then assign one element after the other"
+        raise ctx.reject("P115", "a declaration with a value is of one element", node, remedy)
     if isinstance(found, BarrierAnnotation):
         scope_rules.barrier_alloc(found.mechanism, node, ctx)
         ctx.declare(node.target.id, Barrier(name, found.shape, found.mechanism, span))
-        return BarrierAlloc(name, found.shape, found.mechanism, found.guard, span=span)
+        return (BarrierAlloc(name, found.shape, found.mechanism, found.guard, span=span),)
     memory = scope_rules.alloc_memory(found, node, ctx)
-    ctx.declare(node.target.id, Data(name, found.dtype, found.shape, memory, None, span))
-    return Alloc(name, found.dtype, found.shape, memory, span=span)
+    meaning = Data(name, found.dtype, found.shape, memory, None, span)
+    made: Block = (Alloc(name, found.dtype, found.shape, memory, span=span),)
+    if node.value is not None:
+        target, value = Access(name, (), span), node.value
+        made += with_slots(node, ctx, lambda: (_assigned(target, meaning, value, node, ctx),))
+        ctx.reading.dissolved[node] -= 1  # one statement more has its place
+    ctx.declare(node.target.id, meaning)
+    return made
+
+
+def _assigned(
+    target: Access, meaning: Data, value: ast.expr, node: ast.stmt, ctx: Context
+) -> Assign:
+    """`x[c*] = e`"""
+    read, dtype = data(value, ctx)
+    _same_kind(meaning, dtype, node, ctx)
+    check_value(read, meaning, node, ctx)
+    return Assign(target, read, span=ctx.source.span(node))
 
 
 def _is_control(node: ast.expr, ctx: Context) -> bool:
@@ -186,10 +204,28 @@ def _is_control(node: ast.expr, ctx: Context) -> bool:
 
 
 def _window(name: str, node: ast.Assign, ctx: Context) -> WindowStmt:
-    """`w = x[w*] @ special`, or a plain alias `w = x[w*]`."""
+    """`w = x[w*] @ special`, or a plain alias `w = x[w*]`, which is of more than one element."""
     made, meaning = _window_of(name, node.value, node, ctx)
+    if not meaning.shape and made.special is None:
+        raise _point(name, node, meaning, ctx)
     ctx.declare(name, meaning)
     return made
+
+
+def _point(name: str, node: ast.Assign, meaning: Data, ctx: Context) -> Reject:
+    """The refusal of a window of one point (decision `point-window`)."""
+    read = ast.unparse(node.value)
+    remedy = f"write {name}: {meaning.dtype.value} = {read} to copy its value"
+    match node.value:
+        case ast.Subscript(value=base, slice=index):
+            indices = index.elts if isinstance(index, ast.Tuple) else [index]
+            *around, last = map(ast.unparse, indices)
+            window = ", ".join((*around, f"{last} : {last} + 1"))
+            remedy += f", or {name} = {ast.unparse(base)}[{window}] for a window of it"
+        case _:
+            remedy += f", or use {read} itself"
+    what = f"{name} = {read} reads as a copy, and would be another name of the element"
+    return ctx.reject("P134", what, node, remedy)
 
 
 def _window_of(
@@ -408,8 +444,9 @@ def _call(value: ast.Call, targets: list[ast.expr], node: ast.Expr, ctx: Context
 
 
 def _passed(name: str, node: ast.expr, ctx: Context) -> tuple[WindowStmt | None, Meaning]:
-    """A window that is passed to a macro."""
+    """A window, or an element, that is passed to a macro."""
     found, meaning = access(node, ctx)
-    if isinstance(meaning, Barrier) or meaning.window is not None:
+    element = all(isinstance(coord, Point) for coord in found.coords)
+    if isinstance(meaning, Barrier) or meaning.window is not None or element:
         return None, Part(found, meaning)
     return _window_of(name, node, node, ctx)

@@ -26,7 +26,7 @@ from exogpu.machine.contents import loads
 from exogpu.pipeline import refuted
 from exogpu.pipeline.allsizes import answer
 from exogpu.pipeline.explanation import Failures
-from exogpu.pipeline.limited import PROVING, SMALLER, Judged, judged, tried
+from exogpu.pipeline.limited import PROVING, SMALLER, WORK, Judged, judged, tried
 from exogpu.pipeline.stages import Stages
 from exogpu.result.errors import Diagnostic
 from exogpu.result.hazards import Hazard
@@ -68,10 +68,11 @@ def check(
     if found.verdict.word != "undecided":
         return found
     left = None if limits.seconds is None else limits.seconds + start - perf_counter()
+    most = WORK if stages.size_names else None
     verdict = tried(
         found.verdict,
         lambda: stages.amir(policy),
-        lambda sizes, tell: _at(stages, policy, None, sizes, tell, analysed=True),
+        lambda sizes, tell: _at(stages, policy, None, sizes, tell, analysed=True, most=most),
         stages.size_names,
         replace(limits, seconds=left),
     )
@@ -130,7 +131,7 @@ def _for_all(stages: Stages, policy: Policy, tell: Tell) -> Verdict:
     elif not diverging:
         tell(verdict)
         verdict = _with_condition(stages, verdict)
-    return replace(verdict, seconds=perf_counter() - start)
+    return replace(_with_idle(stages, verdict), seconds=perf_counter() - start)
 
 
 def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:
@@ -191,6 +192,18 @@ def _with_warnings(stages: Stages, verdict: Verdict) -> Verdict:
     return replace(verdict, note=failures.joined(verdict.note))
 
 
+def _with_idle(stages: Stages, verdict: Verdict) -> Verdict:
+    """The verdict with the Fences that join one thread, and are no instruction."""
+    if stages.compiled_elsewhere:
+        return verdict
+    from exogpu.codegen.idle import idle_fences
+
+    failures = Failures()
+    with failures.noted("a search for Fences that join one thread"):
+        verdict = replace(verdict, warnings=(*idle_fences(stages.facts), *verdict.warnings))
+    return replace(verdict, note=failures.joined(verdict.note))
+
+
 def _with_condition(stages: Stages, verdict: Verdict, findings: Findings | None = None) -> Verdict:
     """The verdict with the weakest condition on sizes under which it would be proved."""
     assert stages.ir is not None
@@ -222,9 +235,11 @@ def _at(
     tell: Tell,
     *,
     analysed: bool = False,
+    most: int | None = None,
 ) -> Verdict:
     """The verdict at sizes.  Of a refuted one the first hazard is told before others are looked
-    for; what was `analysed` for all sizes, and not decided, is not again."""
+    for; what was `analysed` for all sizes, and not decided, is not again.
+    Raises WorkLimitError where the machine does more than `most` work."""
     start = perf_counter()
     stage("reading the procedure and checking its bounds")
     if stages.diagnostics:
@@ -245,12 +260,13 @@ def _at(
         stage("running the abstract machine")
         for choice in CHOICES if any(v.resident for v in program.variables) else CHOICES[:1]:
             program = assigned(stages.amir(policy), sizes, choice)
-            outcome = fast.run(program, sizes, progress=progress)
+            outcome = fast.run(program, sizes, progress=progress, most=most)
             if outcome.violations:
                 early = refuted.first_hazard(program, sizes, outcome.violations[0], Failures())
                 first = replace(blank(stages, sizes, policy), word="refuted", hazards=(early,))
                 tell(replace(first, seconds=perf_counter() - start))
-                outcome = fast.run(program, sizes, keep=fast.Keep.PAIRS, progress=progress)
+                keep = fast.Keep.PAIRS
+                outcome = fast.run(program, sizes, keep=keep, progress=progress, most=most)
             operations += outcome.operations
             if outcome.violations:
                 break
@@ -275,7 +291,7 @@ def _at(
         )
     elif not hazards and not sizes:  # of a procedure without sizes this is the whole claim
         verdict = _with_warnings(stages, verdict)
-    return replace(verdict, seconds=perf_counter() - start)
+    return replace(_with_idle(stages, verdict), seconds=perf_counter() - start)
 
 
 def _each_once(*hazards: Hazard) -> tuple[Hazard, ...]:

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Final
 
 from exogpu.amir.nodes import Program
+from exogpu.machine import fast
 from exogpu.result.verdict import Verdict
 from exogpu.solvers.workers import Limits, Stopped, Tell, cut_short, isolated, stage
 from exogpu.symbolic.find.smallest import admitted
@@ -20,8 +21,12 @@ PROVING: Final = 0.75
 TRIED: Final = 2
 """Smallest sizes at which the concrete machine is run where all sizes together are undecided."""
 
-TRYING: Final = 20.0
-"""Seconds that this may take, if the limit leaves as much."""
+WORK: Final = 4_000_000
+"""Work of the machine at one of them: some 20 seconds.  It is counted, so that an answer does not
+depend on how busy a computer is."""
+
+TRYING: Final = 240.0
+"""Seconds that all of this may take, whatever takes them, if the limit leaves as much."""
 
 
 SMALLER: Final = "it may fail at smaller sizes, too, which are not decided"
@@ -29,6 +34,10 @@ SMALLER: Final = "it may fail at smaller sizes, too, which are not decided"
 
 ENDED: Final = {"time": "came to no end", "memory": "ran out of memory", "crash": "crashed"}
 """What is said of it where it was stopped."""
+
+
+EXHAUSTED: Final = "too much work"
+"""What is told where the machine has done as much as it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,7 @@ def tried(
     """
     at: list[Mapping[str, int]] = []
     found: list[Verdict] = []
+    exhausted: list[str] = []
 
     def work(tell: Tell) -> None:
         some = islice(admitted(program()), TRIED if names else 1)
@@ -92,7 +102,11 @@ def tried(
             seen.append(sizes)
             stage(f"running the abstract machine at {_text(sizes) or 'its only sizes'}")
             tell(sizes)
-            verdict = check_at(sizes, tell)
+            try:
+                verdict = check_at(sizes, tell)
+            except fast.WorkLimitError:
+                tell(EXHAUSTED)
+                return
             tell(verdict)
             if verdict.word not in ("proved", "undecided"):
                 return
@@ -104,6 +118,8 @@ def tried(
             found.append(message)
         elif isinstance(message, Mapping):
             at.append(message)
+        elif message == EXHAUSTED:
+            exhausted.append(EXHAUSTED)
 
     start = perf_counter()
     stopped = isolated(work, _within(limits, names), hear)
@@ -120,9 +136,10 @@ def tried(
     safe = [_text(sizes) for sizes, one in zip(at, found, strict=False) if one.word == "proved"]
     said = [undecided.reason]
     said += [f"safe at {' and at '.join(safe)}"] if safe and names else []
-    if len(found) < len(at) and isinstance(stopped, Stopped):
+    cause = stopped.cause if isinstance(stopped, Stopped) else "time" if exhausted else None
+    if len(found) < len(at) and cause is not None:
         where = f"at {_text(at[-1])} " if names else ""
-        said.append(f"{where}the abstract machine {ENDED[stopped.cause]}")
+        said.append(f"{where}the abstract machine {ENDED[cause]}")
     if names:
         offer = ",".join(f"{name}=64" for name in names)
         said.append(f"give sizes to check it at, such as --at {offer}")

@@ -20,6 +20,8 @@ from exogpu.symbolic.find.refute import Refutation, further
 FURTHER: Final = 5.0
 """Seconds of the processor for hazards beside the first; their repairs have as many again."""
 
+NOT_TRIED: Final = "further {} were not tried: that would take too long"
+
 
 def hazards(
     program: Program,
@@ -75,7 +77,7 @@ def hazards(
         yield with_shared_repairs(told, lambda hazard: tried_at(hazard.sizes))
     if others.used_up or repairs.used_up:
         what = "hazards" if others.used_up else "repairs"
-        failures.notes.append(f"further {what} were not tried: that would take too long")
+        failures.notes.append(NOT_TRIED.format(what))
 
 
 def first_hazard(
@@ -98,8 +100,11 @@ def hazards_at(
     `analysed` before, and left undecided, the machine judges repairs."""
     with failures.noted("a search for repairs"):
         judge = None if analysed or not violations else for_all_sizes(program)
-        writer = InProcedure(proc, program)
-        return hazards_of(violations, sizes, program, judge, writer)
+        writer, repairs = InProcedure(proc, program), Budget()
+        found = hazards_of(violations, sizes, program, judge, writer, repairs)
+        if repairs.used_up:
+            failures.notes.append(NOT_TRIED.format("repairs"))
+        return found
     return tuple(_in_words(each, sizes, program, failures).hazard for each in violations)
 
 

@@ -28,6 +28,7 @@ ROLES: Final[dict[HazardKind, tuple[str, str]]] = {
 def roles_of(hazard: Hazard) -> tuple[str, str]:
     """The roles of the first and of the second site."""
     first, second = ROLES[hazard.kind]
-    if hazard.second.ends is not None:
+    second = hazard.second.role or second
+    if hazard.second.ends is not None and hazard.kind is HazardKind.FREE:
         second = f"{second} (declared at line {hazard.second.span.line})"
-    return (hazard.first and hazard.first.role) or first, hazard.second.role or second
+    return (hazard.first and hazard.first.role) or first, second

@@ -66,12 +66,17 @@ class Verdict:
     proof: Proof | None = None
     """The obligations for all sizes with the solver's answers, of what is proved."""
     warnings: tuple[Diagnostic, ...] = ()
-    """Of what is proved: what is read before it is written (B607), and why it has no lowering all
-    the same, as compiling it says."""
+    """Fences that join one thread (C419).  Of what is proved: what is read before it is written
+    (B607), and why it has no lowering all the same, as compiling it says."""
     operations: int = 0
     """Dynamic operations of the abstract machine that the check stands for."""
     cached: bool = False
     """Whether it was found in the cache; `seconds` are then those of reading it."""
+
+    @property
+    def idle(self) -> tuple[Diagnostic, ...]:
+        """Of the warnings, those of Fences that order nothing."""
+        return tuple(warning for warning in self.warnings if warning.code == "C419")
 
     @property
     def unwritten(self) -> tuple[Diagnostic, ...]:
@@ -81,7 +86,8 @@ class Verdict:
     @property
     def limitations(self) -> tuple[Diagnostic, ...]:
         """Of the warnings, why there is no lowering."""
-        return tuple(warning for warning in self.warnings if warning.code != "B607")
+        others = ("B607", "C419")
+        return tuple(warning for warning in self.warnings if warning.code not in others)
 
     def __bool__(self) -> bool:
         """Whether it is proved, for all sizes or those checked: `assert kernel.check()`."""

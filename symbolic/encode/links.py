@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from exogpu.amir.accessed import called, short_names
+from exogpu.amir.accessed import called, short_names, synchronises
 from exogpu.amir.nodes import Arrive, Await, Clear, Fence, Record
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, CVar
@@ -93,13 +93,14 @@ class Telling:
         if site is None:
             return None
         if site not in self._statements:
-            op, origin = site.op, site.op.origin
+            op, origin, variables = site.op, site.op.origin, self._placed.program.variables
+            is_access = isinstance(op, Record) and not synchronises(op, variables)
             self._statements[site] = Occurrence(
                 origin.span,
                 origin.text,
-                short_names(op) if isinstance(op, Record) else "",
+                short_names(op) if is_access else "",
                 _threads(site, {}),
-                access=called(op, self._placed.program.variables),
+                access=called(op, variables),
                 ends=origin.ends,
             )
         return self._statements[site]

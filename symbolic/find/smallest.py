@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Final
 
 from exogpu.amir.nodes import Program
@@ -20,7 +19,6 @@ from exogpu.machine import fast
 from exogpu.machine.violation import Violation
 from exogpu.result.proof import Proof
 from exogpu.solvers import smt
-from exogpu.solvers.workers import cut_short
 from exogpu.symbolic.find.prover import Findings, Undecided
 from exogpu.symbolic.find.refute import Refutation
 from exogpu.symbolic.placed import least_of
@@ -36,26 +34,16 @@ Machine = Callable[[Program, Mapping[str, int]], tuple[Violation, ...] | None]
 """Runs a program at sizes up to its first violation; None where that takes too long."""
 
 
-PATIENCE: Final = 5.0
-"""Seconds that the machine may take at sizes where it need not find anything."""
-
-
-class _TooLongError(Exception):
-    """The machine has been running for too long."""
+WORK: Final = 1_000_000
+"""Work of the machine at sizes where it need not find anything: some 5 seconds."""
 
 
 def soon(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...] | None:
-    """What the machine finds first at the sizes; None where it takes too long."""
-    start = perf_counter()
-
-    def watch(_: fast.Progress) -> None:
-        if perf_counter() - start > PATIENCE:
-            raise _TooLongError
-
+    """What the machine finds first at the sizes; None where that takes too much work, which is
+    counted: it does not depend on how busy a computer is."""
     try:
-        return fast.run(program, sizes, progress=watch).violations
-    except _TooLongError:
-        cut_short()
+        return fast.run(program, sizes, most=WORK).violations
+    except fast.WorkLimitError:
         return None
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from exogpu import proc
+from exogpu.cli.commands import app
 from exogpu.cli.outcome import Outcome, exit_status
 from exogpu.cli.to_json import json_text
 from exogpu.cli.to_sarif import sarif_text
@@ -68,6 +71,14 @@ def test_warnings_are_shown_and_change_no_exit_status():
     assert (result["ruleId"], result["level"]) == ("G803", "warning")
     assert "G803" in verdict._repr_html_()
     assert exit_status([outcome]) == 0
+
+
+def test_a_fence_of_one_thread_is_compiled_with_its_warning(tmp_path):
+    cases = Path(__file__).parents[1] / "cases" / "verdicts" / "fences.py"
+    result = CliRunner().invoke(app, ["compile", f"{cases}::guarded", "-o", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert "warning C419: this Fence joins one thread: end the loop before it" in result.output
+    assert "__syncthreads" not in (tmp_path / "guarded.cu").read_text()
 
 
 def test_a_failure_of_code_generation_leaves_a_proof_alone(monkeypatch):

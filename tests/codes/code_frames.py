@@ -116,7 +116,7 @@ def found_in(file: Path, frame: Frame) -> set[str]:
             verdict = unit.procedure.check()
             assert verdict.word != "undecided", verdict.reason
             codes |= {hazard.code for hazard in verdict.hazards}
-            codes |= {d.code for d in (*verdict.diagnostics, *verdict.unwritten)}
+            codes |= {d.code for d in (*verdict.diagnostics, *verdict.idle, *verdict.unwritten)}
     return codes
 
 

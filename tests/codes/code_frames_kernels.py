@@ -98,6 +98,10 @@ KERNELS: Mapping[str, Frame] = {
         "with CudaDeviceFunction(\n    HERE\n):\n    for task in cuda_tasks(0, 1):\n        pass"
     ),
     "C418": cpu("HERE", "x: f32[128] @ CudaGmemLinear"),
+    "C419": task(
+        f"s: f32[128] @ CudaSmemLinear\nHERE\n{FENCE}",
+        parameters="x: f32[128] @ CudaGmemLinear, y: f32[128] @ CudaGmemLinear",
+    ),
     # --- distributed memory ---------------------------------------------------------------------
     "D501": task("HERE", "blockDim=32", "A: f32[32] @ CudaGmemLinear, B: f32[32] @ CudaGmemLinear"),
     "D502": task("HERE"),

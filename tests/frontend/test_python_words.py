@@ -55,6 +55,11 @@ MISTAKES = [
         "y[m, t] = x[m, t]",
     ),
     (
+        "x[m, t], y[m, t] = y[m, t], x[m, t]",
+        "assign one value a statement; to swap, copy one first: v: f32 = x[i]",
+        "v: f32 = x[m, t]\nx[m, t] = y[m, t]\ny[m, t] = v",
+    ),
+    (
         "y[m, t] = x[m, t] if x[m, t] < 0.0 else 0.0",
         "write select(a, b, x, y), which is x where a < b, else y, of data; and of control "
         "variables two assignments in an if and its else",

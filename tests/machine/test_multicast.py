@@ -458,3 +458,14 @@ def test_ctas_that_nobody_knows_take_every_barrier(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(landing, "cta_of", lambda _: None)
     assert hazards(in_line(2, 1, "read", 0)) == {(RAW, "copies", 0)}
     assert hazards(in_line(2, 2, "read", 1)) == set()
+
+
+def test_a_reader_sees_the_names_of_the_source_alone() -> None:
+    """The loops over the CTAs that an instruction signals are none of the source."""
+    iterators = {"task", "cta", "t"}
+    for use in (("read", 1), ("write", 1), ("free", 1)):
+        verdict = in_line(2, 1, *use).check()
+        for hazard in verdict.hazards:
+            sites = [site for site in (hazard.first, hazard.second) if site is not None]
+            assert all({name for name, _ in site.iteration} <= iterators for site in sites)
+        assert "landing" not in str(verdict)

@@ -54,14 +54,97 @@ def test_an_obligation_is_a_plain_sentence_and_its_formal_text_on_demand(written
     assert "wherever both touch one element" in told("why", f"{file}:12", "--formal")
 
 
-def test_freed_memory_is_shown_where_it_ends(written):
+def test_freed_memory_is_shown_where_it_ends_and_who_takes_it(written):
     output = told("check", written(KERNEL.replace("            LAST\n", "")))
-    assert "kernel.py:14:17: where its memory ends (declared at line 9)" in output
+    by = "the next task of this CTA"
+    assert f"kernel.py:14:17: where {by} takes its memory (declared at line 9)" in output
+    assert f"is not ordered before {by} (there is one from M = 2 on) overwrites it" in output
     assert "kernel.py:9:" not in output
     # Before a second allocation, it ends there.
     more = "other: f32[64] @ CudaSmemLinear\n            pass"
     output = told("check", written(KERNEL.replace("LAST", more)))
-    assert "kernel.py:15:13: where its memory ends (declared at line 9)" in output
+    assert "kernel.py:15:13: where other takes its memory (declared at line 9)" in output
+    assert "is not ordered before other overwrites it" in output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "by"),
+    [
+        ("cuda_tasks(0, M)", "cuda_tasks(0, 1)", "the next CTA on this SM"),
+        ("M: size,", "M: size, N: size,", "the next task of this CTA (there is one from M = 2 on)"),
+        (
+            "in cuda_tasks(0, M):\n",
+            "in cuda_tasks(0, (M + 6) / 7):\n",
+            "the next task of this CTA (there is one from M = 8 on)",
+        ),
+        (
+            "    with CudaDeviceFunction",
+            "    assert M >= 2\n    with CudaDeviceFunction",
+            "the next task of this CTA",
+        ),
+        (
+            "            tile: f32[64] @ CudaSmemLinear",
+            "          for k in seq(0, M):\n            tile: f32[64] @ CudaSmemLinear",
+            "the next iteration of the loop at line 9 (there is one from M = 2 on)",
+        ),
+    ],
+    ids=["one task", "two sizes", "tiles", "two tasks at least", "a loop"],
+)
+def test_who_overwrites_what_is_still_read(written, old, new, by):
+    text = KERNEL.replace("            LAST\n", "").replace(old, new)
+    assert f"access, is not ordered before {by} overwrites it" in told("check", written(text))
+
+
+def test_memory_of_the_host_is_overwritten_by_nobody_in_particular():
+    cases = Path(__file__).parents[1] / "cases" / "verdicts"
+    hosts = [p for p in cases.glob("*.py") if "@ DRAM" in p.read_text()]
+    outputs = [told("check", str(path)) for path in hosts if "FREE" in path.read_text()]
+    assert any("is not ordered before its memory ends" in output for output in outputs)
+
+
+def test_an_arrive_is_no_access_of_memory(written):
+    body = KERNEL[: KERNEL.index("            tile")] + "            z: barrier @ CudaMbarrier\n"
+    roles = """            with CudaWarps(0, 1):
+                Arrive(cuda_in_order) >> z
+            with CudaWarps(1, 2):
+                Await(z, cuda_in_order, ~0)
+"""
+    output = told("check", written(body + roles))
+    assert "hazard H704 FREE on z" in output
+    assert "the Arrive on z is not ordered before the next task of this CTA" in output
+    assert "ordinary" not in output and "cuda2" not in output
+
+
+VECTOR = """from __future__ import annotations
+from exogpu import *
+from exogpu.isa.cuda import *
+
+
+@proc
+def copied(n: size, x: f32[n] @ CudaGmemLinear):
+    assert n % 2 == 0
+    with CudaDeviceFunction(blockDim=32):
+        for b in cuda_tasks(0, (n + 127) / 128):
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                i = 128 * b + 4 * t
+                if i < n:
+                    u: f32[4]
+                    cuda_load(u[:], x[i : i + 4])
+"""
+
+
+@pytest.mark.parametrize("at", [(), ("--at", "n=2")], ids=["for all sizes", "at a size"])
+def test_what_is_out_of_bounds_starts_at_the_line_of_the_user(written, at):
+    output = told("check", written(VECTOR), *at)
+    first = "hazard B601 BOUNDS on x at n=2\n  "
+    assert first in output
+    assert (
+        output[output.index(first) + len(first) :]
+        .partition("\n")[0]
+        .endswith("kernel.py:15:21: the access outside of it")
+    )
+    assert "isa/cuda.py" not in output and "src" not in output
+    assert "        at b = 0, t = 0\n" in output
 
 
 def test_a_deadlock_names_the_arrive_that_does_not_come(written):

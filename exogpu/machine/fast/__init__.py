@@ -24,7 +24,7 @@ from exogpu.machine import literal
 from exogpu.machine.contents import given, loads, tried
 from exogpu.machine.fast.context import Context
 from exogpu.machine.fast.layout import Unsupported, survey
-from exogpu.machine.fast.machine import TICK, Found, Keep, Machine, Progress
+from exogpu.machine.fast.machine import TICK, Found, Keep, Machine, Progress, WorkLimitError
 from exogpu.machine.fast.parts import Parts
 from exogpu.machine.fast.provenance import with_record
 from exogpu.machine.fast.records import Tables
@@ -34,10 +34,14 @@ from exogpu.machine.observer import First, Observer, Pairs
 from exogpu.machine.slots import resolved
 from exogpu.machine.violation import Violation
 
-__all__ = ["Keep", "Outcome", "Progress", "located", "run"]
+__all__ = ["Keep", "Outcome", "Progress", "WorkLimitError", "located", "run"]
 
 LOCATED: Final = 8
 """Violations of which the record's iteration is looked for."""
+
+
+LITERAL: Final = 1000
+"""Work of one operation of the literal machine, where it has to take over."""
 
 
 KEEPING: Final[Mapping[Keep, type[Observer]]] = {
@@ -54,6 +58,8 @@ class Outcome:
 
     violations: tuple[Violation, ...]
     operations: int
+    work: int = 0
+    """What the run took: operations executed, and states that syncs changed."""
 
 
 def run(
@@ -65,6 +71,7 @@ def run(
     progress: Callable[[Progress], None] | None = None,
     skip: bool = True,
     locate: bool = True,
+    most: int | None = None,
 ) -> Outcome:
     """Executes the program at the given sizes.
 
@@ -72,42 +79,54 @@ def run(
     now and then; an exception that it raises ends the run.  Without `skip` every operation is
     executed; with `locate` the instance of the record is looked for, of the first few violations.
     Where values are loaded, several contents are tried, up to the first with a violation.
-    Raises PrivateSlotError where a slot has no meaning.
+    Raises PrivateSlotError where a slot has no meaning, and WorkLimitError after `most` work: the
+    same on every machine, however busy it is.
     """
     check_private_slots(program)
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
     if collect:
         keep = Keep.ALL
     if loads(program):
-        operations = 0
+        operations = work = 0
         for contents in tried(program, sizes):
             at = given(program, sizes, contents)
-            found = run(at, sizes, keep=keep, progress=progress, skip=skip, locate=locate)
-            operations += found.operations
+            left = None if most is None else most - work
+            found = run(
+                at, sizes, keep=keep, progress=progress, skip=skip, locate=locate, most=left
+            )
+            operations, work = operations + found.operations, work + found.work
             if found.violations:
                 named = tuple(contents.items())
                 violations = tuple(replace(v, contents=named) for v in found.violations)
-                return Outcome(violations, operations)
-        return Outcome((), operations)
+                return Outcome(violations, operations, work)
+        return Outcome((), operations, work)
     try:
-        return _run(resolved(program, sigma), sigma, keep, skip, locate, progress)
+        return _run(resolved(program, sigma), sigma, keep, skip, locate, progress, most)
     except (Unsupported, UncountedError):
-        watch = None if progress is None else _now_and_then(progress)
-        return Outcome(literal.run(program, sizes, KEEPING[keep](), watch=watch), 0)
+        watch = _Watch(progress, most)
+        violations = literal.run(program, sizes, KEEPING[keep](), watch=watch)
+        return Outcome(violations, 0, watch.work)
 
 
-def _now_and_then(progress: Callable[[Progress], None]) -> Callable[[], None]:
-    """Tells the progress of the literal machine, of which only the operations are known."""
-    last, operations = perf_counter(), 0
+class _Watch:
+    """Tells the progress of the literal machine, of which only the operations are known, and ends
+    it where it does too much work."""
 
-    def watch() -> None:
-        nonlocal last, operations
-        operations += 1
-        if perf_counter() - last > TICK:
-            last = perf_counter()
-            progress(Progress(operations, 0, 0))
+    def __init__(self, progress: Callable[[Progress], None] | None, most: int | None) -> None:
+        self._progress, self._most = progress, most
+        self._last, self._operations = perf_counter(), 0
 
-    return watch
+    @property
+    def work(self) -> int:
+        return LITERAL * self._operations
+
+    def __call__(self) -> None:
+        self._operations += 1
+        if self._most is not None and self.work > self._most:
+            raise WorkLimitError
+        if self._progress is not None and perf_counter() - self._last > TICK:
+            self._last = perf_counter()
+            self._progress(Progress(self._operations, 0, 0))
 
 
 def _run(
@@ -117,6 +136,7 @@ def _run(
     skip: bool,
     locate: bool,
     progress: Callable[[Progress], None] | None,
+    most: int | None,
 ) -> Outcome:
     # Only here: most checks run nothing, and need not load numpy.
     from exogpu.machine.fast.required import surely_holds
@@ -128,7 +148,7 @@ def _run(
     observer = KEEPING[keep]()
     layout = survey(program, sigma, tables, fine)
     tasks = count_tasks(program.body, sigma) if progress is not None else 0
-    machine = Machine(layout, tables, observer, fine, skip, progress, tasks)
+    machine = Machine(layout, tables, observer, fine, skip, progress, tasks, most)
     steps = block_steps(Context(machine), program.body, (), Parts())
     machine.operations += len(program.body)
     try:
@@ -140,7 +160,7 @@ def _run(
     near = found[:LOCATED] if locate and (not fine or len(found) <= LOCATED) else ()
     sizes = {name.name: value for name, value in sigma.items()}
     known = [located(program, sizes, violation) for violation in near]
-    return Outcome((*known, *found[len(near) :]), machine.operations)
+    return Outcome((*known, *found[len(near) :]), machine.operations, machine.work)
 
 
 def located(program: Program, sizes: Mapping[str, int], violation: Violation) -> Violation:

@@ -105,6 +105,8 @@ class Classes:
     """The classes of cells, and how many cells (and other holders) each has."""
 
     def __init__(self, tables: Tables, stores: Sequence[Store]) -> None:
+        self.changed = 0
+        """States that syncs were applied to."""
         self.tables = tables
         self.stores = stores
         self.state_of: list[StateId] = [EMPTY]
@@ -163,6 +165,7 @@ class Classes:
         rest = self._bits & ~lift.still
         if not rest:
             return
+        self.changed += rest.bit_count()
         changes: dict[StateId, StateId] = {}
         states, still = lift.states, 0
         while rest:

@@ -263,6 +263,7 @@ class _Skipping:
         """Does at once what the iteration does."""
         machine, classes = self._machine, self._machine.classes
         machine.operations += effect.operations
+        machine.skipped += effect.operations - 1
         machine.task += effect.tasks
         if effect.lifted:
             classes.rewrite(effect.lifted)
@@ -325,6 +326,7 @@ class _Skipping:
                 hope.hit()
                 here, written = link[0], False
                 machine.operations += link[1]
+                machine.skipped += link[1] - 1
                 continue
             hope.miss()
             if not written:

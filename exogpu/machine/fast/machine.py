@@ -36,6 +36,10 @@ class Progress:
     tasks: int
 
 
+class WorkLimitError(Exception):
+    """A run has done more work than it may."""
+
+
 class Keep(Enum):
     """How much of what is wrong a run finds."""
 
@@ -60,6 +64,7 @@ class Machine:
         skip: bool,
         progress: Callable[[Progress], None] | None,
         tasks: int,
+        most: int | None = None,
     ) -> None:
         self.layout = layout
         self.tables = tables
@@ -69,6 +74,10 @@ class Machine:
         self.skip = skip
         self.values: Values = [0] * len(layout.scope.slots)
         self.operations = 0
+        self.skipped = 0
+        """Of the operations, those that were not executed."""
+        self.most = most
+        """Work at which the run ends."""
         self.task = 0
         self.classes = Classes(tables, list(layout.stores.values()))
         self.barriers: dict[Sym, Barrier | None] = dict.fromkeys(layout.barriers)
@@ -100,6 +109,7 @@ class Machine:
     def count(self, operations: int) -> None:
         """Operations without an effect, all at once; none of a loop that ends before it begins."""
         self.operations += max(0, operations)
+        self.skipped += max(0, operations)
 
     def allocate(self, name: Sym) -> None:
         """Alloc: `rho' = rho[(x, n) -> (empty, empty, (0, 0))]`."""
@@ -140,10 +150,17 @@ class Machine:
             if barrier is not None and barrier.phase is not None:
                 barrier.phase.rename(into)
 
+    @property
+    def work(self) -> int:
+        """Operations executed, and states that syncs have changed: what a run takes, counted."""
+        return self.operations - self.skipped + self.classes.changed
+
     # --- reports --------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Calls the progress callback now and then."""
+        """Calls the progress callback now and then; ends a run that does too much work."""
+        if self.most is not None and self.work > self.most:
+            raise WorkLimitError
         if self._progress is not None and perf_counter() - self._last > TICK:
             self._last = perf_counter()
             self._progress(Progress(self.operations, self.task, max(self._tasks, self.task)))

@@ -184,6 +184,23 @@ COLLECTIVE: Final[dict[str, tuple[str, str, str]]] = {
         "    for task in cuda_tasks(0, 1):\n"
         "        pass",
     ),
+    "C419": (
+        "a Fence that joins one thread (a warning)",
+        "A loop over single threads gives each an iteration of its own, in which a Fence joins the "
+        "thread with itself: nothing is emitted, and nobody waits for others.  In CUDA a thread is "
+        "a program, in which __syncthreads() stands; here a loop over threads ends where its "
+        "threads meet.  A Fence by one thread that waits for its copies, or fences proxies, stays.",
+        "for t in cuda_threads(0, 128, unit=cuda_thread):\n"
+        "    s[t] = x[t]\n"
+        "    Fence(cuda_in_order, cuda_in_order)\n"
+        "    y[t] = s[127 - t]\n"
+        "# repair\n"
+        "for t in cuda_threads(0, 128, unit=cuda_thread):\n"
+        "    s[t] = x[t]\n"
+        "Fence(cuda_in_order, cuda_in_order)\n"
+        "for t in cuda_threads(0, 128, unit=cuda_thread):\n"
+        "    y[t] = s[127 - t]",
+    ),
     "C417": (
         "registers that the CTA does not have",
         "setmaxnreg.inc waits until the pool of the CTA has the registers, and setmaxnreg.dec puts "

@@ -108,10 +108,11 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
         "for i in seq(0, n): ...",
     ),
     "P115": (
-        "a declaration has a value",
-        "Fresh variables hold nothing; values are stored by assignments, one element each.",
-        "x: f32 = 0.0",
-        "x: f32\nx = 0.0",
+        "a declaration has a value that it cannot have",
+        "A declaration of one element may have a value, which is assigned to it.  An array is "
+        "assigned element by element, and a control value has no type.",
+        "x: f32[4] = 0.0",
+        "x: f32[4]\nfor i in seq(0, 4):\n    x[i] = 0.0",
     ),
     "P116": (
         "a loop has more than one iterator, or an else",
@@ -246,6 +247,14 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
             "def f(n: size, x: f32[n] @ DRAM):\n"
             "    clear(x)"
         ),
+    ),
+    "P134": (
+        "a name for one element",
+        "`v = x[i]` reads as a copy of the element.  A name without a type is one of a window, "
+        "which is no copy: what is stored through it changes x, and it changes with x.  So one "
+        "element is copied by a declaration, v: f32 = x[i], or windowed by x[i : i + 1].",
+        "v = x[i]\nx[i] = y[i]\ny[i] = v  # a swap, as it looks",
+        "v: f32 = x[i]\nx[i] = y[i]\ny[i] = v",
     ),
 }
 """By code."""
