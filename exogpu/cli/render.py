@@ -221,6 +221,8 @@ def _headline(verdict: Verdict, file: str) -> Text:
             # Without given sizes, each hazard names the ones at which it happens.
             at = _at(verdict.sizes) if verdict.sizes is not None else ""
             text.append("refuted", "bold red").append(f"{at} ({cost})\n")
+        case "undecided" if not verdict.checked:
+            text.append("not checked", "bold yellow").append(f": {verdict.reason}\n")
         case "undecided":
             text.append("undecided", "bold yellow").append(f"{_at(verdict.sizes)} ({cost})\n")
             text.append("  reason: ").append(_hanging(verdict.reason)).append("\n")

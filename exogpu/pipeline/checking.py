@@ -21,7 +21,7 @@ from exogpu.explain.words import (
 )
 from exogpu.ir.types import Policy
 from exogpu.machine import fast
-from exogpu.machine.assigned import CHOICES, assigned
+from exogpu.machine.assigned import CHOICES, assigned, dealt, in_order
 from exogpu.machine.contents import loads
 from exogpu.pipeline import refuted
 from exogpu.pipeline.allsizes import answer
@@ -259,8 +259,11 @@ def _at(
         program = stages.amir(policy)
         stage("running the abstract machine")
         for choice in CHOICES if any(v.resident for v in program.variables) else CHOICES[:1]:
-            program = assigned(stages.amir(policy), sizes, choice)
+            program = dealt(stages.amir(policy), sizes, choice)
             outcome = fast.run(program, sizes, progress=progress, most=most)
+            if outcome.violations and choice is not in_order:  # told in the source's iterators
+                program = assigned(stages.amir(policy), sizes, choice)
+                outcome = fast.run(program, sizes, progress=progress, most=most)
             if outcome.violations:
                 early = refuted.first_hazard(program, sizes, outcome.violations[0], Failures())
                 first = replace(blank(stages, sizes, policy), word="refuted", hazards=(early,))

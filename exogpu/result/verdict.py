@@ -72,6 +72,9 @@ class Verdict:
     """Dynamic operations of the abstract machine that the check stands for."""
     cached: bool = False
     """Whether it was found in the cache; `seconds` are then those of reading it."""
+    checked: bool = True
+    """False where sizes that are given for several procedures do not suit this one; `reason` says
+    what they lack."""
 
     @property
     def idle(self) -> tuple[Diagnostic, ...]:

@@ -39,7 +39,7 @@ Contents: TypeAlias = tuple[StateId, ...] | None
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:
     """A loop: its iterator's slot, bounds, steps, how many operations its block has, whether the
-    first of them begins a task, and whether there is never a second iteration."""
+    first of them begins a task, and whether there is never a second iteration that is alike."""
 
     slot: int
     lo: Callable[[Values], int]
