@@ -66,13 +66,28 @@ def _truth(at: Translator, operation: Operation, name: str) -> Condition:
     return found
 
 
-def _parts(at: Translator, operation: Operation, tile: str, held: str) -> str:
-    """What tells the map from threads to bytes; empty where threads have elements in common."""
+def _parts(at: Translator, view: View, tile: str, held: str) -> str:
+    """What tells the map from threads to bytes; empty where threads have elements in common.
+
+    Two accesses of one map are of the same bytes, or of none in common: so the map tells where
+    tiles begin, too.
+    """
     shape, lies = tensor(held), memory(tile)
+    if view.part or (begins := _begins(at, view)) is None:
+        return ""
     if shape is None or lies is None or not held_once(shape, at.module.aliases):
         return ""
     layouts = [at.module.aliases.get(one.layout, one.layout) for one in (shape, lies)]
-    return f"{at.role.name}: {shape.extents} {shape.element} {' in '.join(layouts)}"
+    return f"{at.role.name}: {shape.extents} {shape.element} {' in '.join(layouts)} {begins}"
+
+
+def _begins(at: Translator, view: View) -> str | None:
+    """Where tiles of a buffer may begin; None for what is no tile."""
+    buffer = at.memory.buffers.get(view.buffer)
+    if buffer is None:
+        return None
+    size = buffer.size if view.slot is None else buffer.size // buffer.slots
+    return f"at {buffer.offset % size} of {size}"
 
 
 # --- shared memory --------------------------------------------------------------------------
@@ -83,12 +98,12 @@ def _local_alloc(at: Translator, operation: Operation, low: Lowering) -> None:
     at.views[result] = View(result)
     if operation.operands:
         at.use(operation)
-        at.emit(operation, ev.Store(_window(at, operation, result), _kept(at, operation)))
+        at.emit(operation, ev.Store(_window(at, operation, result), _kept(at, operation, result)))
 
 
-def _kept(at: Translator, operation: Operation) -> str:
+def _kept(at: Translator, operation: Operation, buffer: str) -> str:
     held, _, tile = operation.types.partition("->")
-    return _parts(at, operation, _full(tile), held.strip().strip("()"))
+    return _parts(at, at.view(buffer, operation), _full(tile), held.strip().strip("()"))
 
 
 def _full(text: str) -> str:
@@ -98,14 +113,15 @@ def _full(text: str) -> str:
 
 def _local_load(at: Translator, operation: Operation, low: Lowering) -> None:
     tile, _, held = operation.types.partition("->")
-    parts = _parts(at, operation, _full(tile), held.strip())
+    view = at.view(operation.operands[0], operation)
+    parts = _parts(at, view, _full(tile), held.strip())
     at.emit(operation, ev.Load(_window(at, operation, operation.operands[0]), parts))
 
 
 def _local_store(at: Translator, operation: Operation, low: Lowering) -> None:
     at.use(operation)
     target = _window(at, operation, operation.operands[1], writes=True)
-    at.emit(operation, ev.Store(target, _kept(at, operation)))
+    at.emit(operation, ev.Store(target, _kept(at, operation, operation.operands[1])))
 
 
 def _index(at: Translator, operation: Operation, low: Lowering) -> None:
@@ -144,7 +160,7 @@ def _init(at: Translator, operation: Operation, low: Lowering) -> None:
 
 
 def _invalidate(at: Translator, operation: Operation, low: Lowering) -> None:
-    at.invalidated.add(_slot(at, operation, operation.operands[0]).array)
+    at.invalidate(_slot(at, operation, operation.operands[0]).array, operation)
 
 
 def _expect(at: Translator, operation: Operation, low: Lowering) -> None:
@@ -266,10 +282,11 @@ def _pending(at: Translator, operation: Operation, name: str) -> int:
 def _async_copy(at: Translator, operation: Operation, low: Lowering) -> None:
     held = operation.types.partition("->")[0].strip()
     tile = operation.types.partition("->")[2]
-    parts = _parts(at, operation, _full(tile), held)
+    view = at.view(operation.operands[1], operation)
+    parts = _parts(at, view, _full(tile), held)
     if not parts and low.copies_once:
         # One of the threads that have an element copies it.
-        parts = f"{at.role.name}: cp.async {held} to {tile}"
+        parts = f"{at.role.name}: cp.async {held} to {tile} {_begins(at, view)}"
     at.emit(
         operation, ev.AsyncCopy(_window(at, operation, operation.operands[1], writes=True), parts)
     )
@@ -289,8 +306,8 @@ def _async_wait(at: Translator, operation: Operation, low: Lowering) -> None:
 def _dot(at: Translator, operation: Operation, low: Lowering) -> None:
     accumulator = at.shared.accumulator(operation.results[0])
     operands = []
-    for name in operation.operands[:2]:
-        if name in at.views:
+    for name, kind in zip(operation.operands[:2], types_in(operation.types), strict=False):
+        if kind.startswith("!ttg.memdesc") or name in at.views:
             operands.append(_window(at, operation, name))
         elif at.shared.accumulator(name):
             at.emit(operation, ev.Registers(uses=at.shared.accumulator(name)))

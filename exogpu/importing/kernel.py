@@ -18,7 +18,14 @@ class Barriers:
     label: str
     count: int
     span: Span
+    offset: int = 0
+    size: int = 0
     arrivals: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def end(self) -> int:
+        """The offset after its last byte."""
+        return self.offset + self.size
 
 
 @dataclass(frozen=True, slots=True)

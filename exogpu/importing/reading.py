@@ -160,9 +160,10 @@ def _assumed(
     found += ["integers of 32 bits do not wrap"]
     found += ["global memory that the kernel reads is not written while it runs"]
     arguments = frozenset(one.strip("%") for one in module.function.regions[0].arguments)
-    found += assumed_tiles(items, sized.sizes, arguments)
+    found += assumed_tiles(items, sized.sizes, arguments, _axes(module))
     if any(one.name == "tt.store" for one in walk((module.function,))):
         found.append("programs store different elements through pointers")
+        found.append("a program stores each element through pointers once")
     found += [f"{shown(value)} >= 0" for value in sized.assumed]
     found += [
         f"{size.variable.name} >= {size.least}, the trip count at line {size.trips.span.line}"

@@ -19,6 +19,7 @@ from exogpu.importing.values import (
     compare,
     floor,
     is_bit,
+    is_natural,
     negation,
     of,
     relation,
@@ -28,6 +29,8 @@ from exogpu.importing.values import (
 )
 
 Scalar: TypeAlias = Value | Condition
+_NARROW: Final = re.compile(r"\bi(8|16)\b")
+"""Integers that are not assumed not to wrap."""
 _INTEGER: Final = re.compile(r"(i1|i8|i16|i32|i64|index)$")
 
 
@@ -46,6 +49,8 @@ def is_truth(operation: Operation) -> bool:
 
 def evaluated(operation: Operation, given: tuple[Scalar | None, ...]) -> Scalar | None:
     """The result for these operands; None where it is not known exactly."""
+    if _NARROW.search(operation.types):
+        return None
     match operation.name:
         case "arith.constant":
             return _constant(operation.text)
@@ -89,7 +94,7 @@ def _selected(given: tuple[Scalar | None, ...]) -> Scalar | None:
 
 def _extended(given: Scalar | None, one: int) -> Scalar | None:
     if given is None or isinstance(given, Value):
-        return given
+        return given if one < 0 or given is None or is_natural(given) else None
     return choice(given, whole(one), Value())
 
 

@@ -16,6 +16,8 @@ from exogpu.importing.refusing import unread
 _RESULTS: Final = re.compile(r"((?:%[\w$.#-]+(?::\d+)?(?:, )?)+) = ")
 _NAME: Final = re.compile(r'"?([a-z_][\w]*(?:\.[\w]+)+)"?')
 _VALUE: Final = re.compile(r"%[\w$.-]+(?:#\d+)?")
+_ANOTHER: Final = re.compile(r'(?<![\w!#%$."-])"?[a-z_]\w*(?:\.[a-z_]\w*)+\b|\bloc\(|%\S+ = ')
+"""A second operation on the line of a first one."""
 _ARGUMENT: Final = re.compile(r"(%[\w$.-]+): ")
 _OPEN, _CLOSE = "([{<", ")]}>"
 _REGIONS: Final = frozenset(
@@ -186,6 +188,9 @@ class _Reader:
         rest, location = without_location(rest)
         head, types = _split(rest)
         body = _without_attributes(head)
+        if _ANOTHER.search(f"{body} {_without_attributes(types)}"):
+            self.at -= 1
+            raise self._unread(line)
         operands = tuple(_VALUE.findall(body))
         return Operation(
             name, results, operands, attributes_of(head), body, types, location, number
@@ -216,7 +221,7 @@ class _Reader:
         if not re.match(r"\}\)?( (attributes )?\{.*\})?( :.*)?$", end):
             self.at -= 1
             raise self._unread(end)
-        attributes = {**attributes_of(head), **attributes_of(end)}
+        attributes = {**attributes_of(head), **attributes_of(end.lstrip("})"))}
         text = _without_attributes(_split(head)[0])
         types = head if name == "tt.func" else end
         return Operation(
@@ -233,7 +238,9 @@ class _Reader:
                 raise self._unread(head)
             self.at += 1
             inside = self._operations(_ends)
-            warps = re.search(r"num_warps\((\d+)\)", head)
+            warps = re.search(r"num_warps\(([1-9]\d*)\)", head)
+            if (warps is None) != (found[1] == "default"):
+                raise unread(f"a partition of another form: {head[:80]}")
             regions.append(
                 Region(
                     found[1],

@@ -44,6 +44,19 @@ def translate(module: Module, lowering: Lowering) -> Kernel:
     places = places_of(module)
     for operation in walk(body):
         accept(operation, places.span(operation))
+    target = module.attributes.get("ttg.target", "")
+    if not re.match(r'"cuda:\d+"', target) or module.integer("ttg.threads-per-warp") != 32:
+        raise unsupported(
+            f"a kernel for {target or 'an unknown target'}, whose warps have "
+            f"{module.integer('ttg.threads-per-warp') or 'unknown numbers of'} threads",
+            "kernels for CUDA are read",
+            places.end,
+        )
+    for layout in module.aliases.values():
+        if layout.startswith("#ttg.padded_shared") or "fp4Padded = true" in layout:
+            raise unsupported(
+                f"shared memory with padding: {layout}", "lay it out without padding", places.end
+            )
     if (module.integer("ttg.num-ctas") or 1) != 1:
         raise unsupported(
             "a kernel whose programs are clusters of CTAs",
@@ -71,6 +84,9 @@ class Translator:
         self.trips: dict[Variable, Trips] = {}
         self.role = ev.Role("default", module.integer("ttg.num-warps") or 4)
         self._uninitialised: set[str] = set()
+        self._in_use: set[str] = set()
+        """The mbarriers that threads of the role may still use, since they have not met."""
+        self._parted = False
         self._guard: Condition = TRUE
         self._facts: tuple[Condition, ...] = ()
         self._loops: tuple[str, ...] = ()
@@ -113,7 +129,11 @@ class Translator:
         guard = both(self._guard, guard)
         self._out.append(ev.Step(event, self.span(operation), self.role.name, guard))
         if isinstance(event, ev.Meet):
-            self._uninitialised.clear()
+            self._met()
+
+    def _met(self) -> None:
+        self._uninitialised.clear()
+        self._in_use.clear()
 
     def use(self, operation: Operation) -> None:
         """The operation reads its operands, and writes its results, as ordinary registers."""
@@ -138,6 +158,7 @@ class Translator:
     def needs_initialised(self, array: str, operation: Operation, *, all_threads: bool) -> None:
         """The operation uses an mbarrier, which all its threads have to see initialised."""
         found = self.barriers[array]
+        self._in_use.add(array)
         late = all_threads and array in self._uninitialised
         if late or set(found.arrivals) != set(range(found.count)) or array in self.invalidated:
             raise unsupported(
@@ -145,6 +166,17 @@ class Translator:
                 "initialise all of it first; the compiler puts a barrier after that",
                 self.span(operation),
             )
+
+    def invalidate(self, array: str, operation: Operation) -> None:
+        """An mbarrier is invalidated, which no thread may use any more."""
+        if array in self._in_use or self._parted or self._loops or self._guard != TRUE:
+            raise unsupported(
+                f"the mbarrier {self.barriers[array].label} is invalidated where threads may "
+                "still use it",
+                "invalidate it at the kernel's end, after a barrier",
+                self.span(operation),
+            )
+        self.invalidated.add(array)
 
     # --- control ----------------------------------------------------------------------------
 
@@ -164,8 +196,12 @@ class Translator:
             after: tuple[ev.Item, ...] = ()
         else:
             before = self._items(self.body[: split[0]])
-            self._uninitialised.clear()  # all warps meet where partitions begin
+            before += self._captures(self.body[split[0]])
+            self._met()  # all warps meet where partitions begin
+            self._parted = True
             roles = self._roles(self.body[split[0]])
+            self._parted = False
+            self._met()
             after = self._items(self.body[split[0] + 1 :])
         name = re.search(r"@([\w$.]+)", self.module.function.text)
         return Kernel(
@@ -181,6 +217,14 @@ class Translator:
             bool(split),
         )
 
+    def _captures(self, operation: Operation) -> tuple[ev.Item, ...]:
+        """What partitions are given is stored in shared memory; after they have read it, all warps
+        meet."""
+        if operation not in self._scratch:
+            return ()
+        place = window(self.memory, self._scratch[operation], None)
+        return (ev.Step(ev.Store(place), self.span(operation), self.role.name),)
+
     def _arguments(self) -> None:
         """Integers that the kernel is given."""
         for name, kind in re.findall(r"(%[\w$.-]+): (\w+)", self.module.function.types):
@@ -190,6 +234,7 @@ class Translator:
 
     def _items(self, operations: tuple[Operation, ...]) -> tuple[ev.Item, ...]:
         around, self._out = self._out, []
+        expected, self.expected = self.expected, {}
         self.filled.clear()
         for operation in operations:
             self._operation(operation)
@@ -203,6 +248,7 @@ class Translator:
                 self.span(left.operation),
             )
         found, self._out = tuple(self._out), around
+        self.expected = expected
         return found
 
     def _operation(self, operation: Operation) -> None:
@@ -221,7 +267,7 @@ class Translator:
             self._registers(operation)
 
     def _registers(self, operation: Operation) -> None:
-        if is_scalar(operation):
+        if is_scalar(operation) and operation not in self._scratch:
             given = tuple(self.scalars.get(name) for name in operation.operands)
             value = evaluated(operation, given)
             if value is not None:
@@ -236,6 +282,7 @@ class Translator:
             if self.lowering.meet_within_scratch:
                 self.emit(operation, ev.Meet())
             self.emit(operation, ev.Load(place))
+        self._unread(operation)
 
     def _unread(self, operation: Operation) -> None:
         """Results whose values are data: unknown, and others in each iteration."""
@@ -277,8 +324,10 @@ class Translator:
         if condition is None or isinstance(condition, Value):
             raise unknown_value("the condition of a branch is not known", self.span(operation))
         outer_guard, outer_facts = self._guard, self._facts
+        met = self._meetings()
         ends: list[Mapping[str, Scalar | View | None]] = []
         for region, holds in zip(operation.regions, (condition, negation(condition)), strict=False):
+            self._forget(met)
             self._guard = both(outer_guard, holds)
             self._facts = (*outer_facts, holds)
             self._out += self._items(region.operations)
@@ -291,6 +340,7 @@ class Translator:
                 }
             )
         self._guard, self._facts = outer_guard, outer_facts
+        self._forget(met)
         for result in operation.results:
             if self.shared.accumulator(result):
                 raise unsupported(
@@ -336,7 +386,9 @@ class Translator:
         self.scalars[index] = low + number * by
         forms = self._carried(operation, turn, number, trips, carried, initial)
         self.scalars |= forms
+        met = self._meetings()
         body = self._within(turn, number, trips, region)
+        self._forget(met)
         self._out.append(ev.Loop(turn, trips, body, self.span(operation)))
         for result, name in zip(operation.results, carried, strict=True):
             form = forms.get(name)
@@ -349,6 +401,15 @@ class Translator:
                 self.scalars[result] = Unread(result, frozenset(self._loops))
             if name in self.views:
                 self.views[result] = self.views[name]
+
+    def _meetings(self) -> tuple[frozenset[str], frozenset[str]]:
+        """What would be known if the threads did not meet from here on."""
+        return frozenset(self._uninitialised), frozenset(self._in_use)
+
+    def _forget(self, met: tuple[frozenset[str], frozenset[str]]) -> None:
+        """A branch or loop may not have run, so that its barriers do not count after it."""
+        self._uninitialised |= met[0]
+        self._in_use |= met[1]
 
     def _turn(self, operation: Operation) -> str:
         """The name of a loop's counter, the same each time that the loop is gone through."""
