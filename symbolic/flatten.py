@@ -122,8 +122,10 @@ def _flatten(block: Block, around: _Around, counter: list[int], found: list[Site
 
 
 def _in_some_range(load: Loop, around: _Around) -> Iterator[BExpr]:
-    """What follows a load is reached where its range has some value, whoever reads that; said
-    where sizes alone tell it, and may tell otherwise."""
+    """Yields the condition that a load's range is not empty, for statements that follow it.
+
+    It is said where sizes alone tell it, and may tell otherwise.
+    """
     inside = {loop.iterator for loop in (*around.loops, *around.loads)}
     if (control_variables(load.lo) | control_variables(load.hi)) & inside:
         return

@@ -70,9 +70,12 @@ class Placed:
         return self._least[size]
 
     def is_numbered(self, name: Sym) -> bool:
-        """Whether the Arrives on a barrier are numbered: not those on flags that are arrived on or
-        awaited where a value from memory is known, which may tell which flag it is, or whether.
-        An Await of a flag waits for all, whatever their number (decision 37)."""
+        """Returns whether the Arrives on a barrier are numbered.
+
+        Those on a flag are not, if it is arrived on or awaited where a value from memory is known:
+        the value may tell which flag it is, or whether.  An Await of a flag waits for all, whatever
+        their number (decision 37).
+        """
         if name not in self._numbered:
             inside = (op for load in self.loads for op in operations(load.body))
             self._numbered[name] = not (

@@ -114,7 +114,7 @@ def is_shared(variable: Declared) -> bool:
 
 
 def is_on_host(variable: Declared) -> bool:
-    """Whether it is memory of the host, which the CPU gives back (decision `host-lifetime`)."""
+    """Returns whether a variable is host memory, which the CPU frees (decision `host-lifetime`)."""
     return not isinstance(variable, BarrierAlloc) and variable.memory.space is Space.HOST
 
 

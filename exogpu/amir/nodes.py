@@ -274,11 +274,11 @@ class Program:
     contracts: tuple[Contract, ...] = ()
     """What the contents of its arrays are taken to satisfy."""
     imported: ImportSource | None = None
-    """Of a kernel that was compiled by others."""
+    """The origin of the procedure, if another compiler compiled it."""
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What a proof of it rests on, besides the preconditions: `monotone(offsets)`."""
+        """The assumptions of a proof besides the preconditions, such as `monotone(offsets)`."""
         contracts = tuple(f"{one.kind}({one.array.name})" for one in self.contracts)
         return (*contracts, *(() if self.imported is None else self.imported.assumptions))
 

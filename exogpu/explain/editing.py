@@ -132,7 +132,7 @@ def _with_first(program: Program, edit: First) -> Program | None:
 
 
 def _has(op: Arrive, timeline: SyncTL, program: Program) -> bool:
-    """Whether it may be an Arrive on this timeline."""
+    """Returns whether an Arrive may be on this timeline."""
     return (op.pre, op.transitive) == (timeline.under(program.policy).full, timeline.transitive)
 
 

@@ -95,7 +95,7 @@ class Missed:
     arrive: Missed | None = None
     """Of an Await: the Arrive that should have passed it on."""
     bound: int = -1
-    """Of an Await: its Max, the last arrival that it waits for."""
+    """For an Await: its Max, the last arrival that it waits for."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Whether the PTX of a kernel synchronises as its TTGIR and the table of its Triton say.
+"""Compares a kernel's PTX with the synchronisation that its TTGIR and Triton's lowering give.
 
 `.loc` gives each instruction of PTX the user's line.  For each line, the instructions that
 synchronise have to be those that the operations of the line are lowered to, in this order; a loop
@@ -77,7 +77,7 @@ def mismatches(module: Module, ptx: str, lowering: Lowering) -> Iterator[Mismatc
 
 
 def _agrees(expected: Sequence[str], found: Sequence[str]) -> bool:
-    """Whether what was found is what is expected, some whole number of times.
+    """Returns whether the PTX has what is expected, some whole number of times.
 
     There may be more barriers: where partitions begin and end, and none that takes order away.
     """
@@ -124,7 +124,7 @@ def _kind(instruction: str) -> str:
 
 
 _RUNS: Final = ("tma", "cp.async", "wgmma", "meet")
-"""What an operation may have several of, one after the other."""
+"""The kinds of instructions of which one operation may have a run."""
 
 
 def _append(kinds: list[str], kind: str) -> None:
@@ -159,7 +159,7 @@ def _go(
 
 
 def _lowered(operation: Operation, warps: int, lowering: Lowering) -> tuple[str, ...]:
-    """What an operation is lowered to."""
+    """Returns the synchronising instructions that an operation is lowered to."""
     match operation.name:
         case "ttg.barrier":
             return ("meet",)

@@ -1,4 +1,4 @@
-"""That programs store different tiles of global memory: proved by Z3, else assumed by name."""
+"""Proves by Z3 that programs store different tiles of global memory; else assumes it by name."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Store:
 def assumed_tiles(
     items: Sequence[ev.Item], sizes: Sequence[Size], arguments: frozenset[str]
 ) -> Iterator[str]:
-    """What is assumed of the tiles that programs store, of what could not be proved."""
+    """Yields the assumptions about the tiles that programs store, where proofs fail."""
     stores = list(_stores(items, (), ()))
     shared = _shared(sizes, arguments)
     for tensor in dict.fromkeys(one.tensor for one in stores):
@@ -80,7 +80,7 @@ def _shared(sizes: Sequence[Size], arguments: frozenset[str]) -> frozenset[str]:
 def _apart(
     one: Store, other: Store, sizes: Sequence[Size], shared: frozenset[str], *, same: bool
 ) -> bool:
-    """Whether two instances never store a common element: of two programs, or of the same one."""
+    """Returns whether two stores are proved disjoint: of two programs, or of the same one."""
     block = one.block
     if block != other.block or len(block) != len(one.coordinates) or None in one.coordinates:
         return False
@@ -142,7 +142,7 @@ def _variables(condition: Condition) -> set[Variable]:
 
 
 def _of_sizes(sizes: Sequence[Size], by: Mapping[Atom, Value]) -> list[Condition]:
-    """That a size is its trip count, or 0 where that is negative."""
+    """Lists the conditions that each size is its trip count, or 0 where that is negative."""
     found: list[Condition] = []
     for size in sizes:
         count, trips = of(size.variable).replaced(by), size.trips.value.replaced(by)

@@ -29,7 +29,8 @@ class Stages:
     """What is known of a procedure; `ir` is None if its definition was refused."""
 
     compiled_elsewhere = False
-    """Whether others compile it: no lowering is asked for, nor a repair in the language's terms."""
+    """True if another compiler makes the code: no lowering is asked for, nor a repair in the
+    language's terms."""
 
     def __init__(
         self,

@@ -84,7 +84,7 @@ class Verdict:
     note: str = ""
     """Of a refuted procedure: what is not known of sizes smaller than its hazards'."""
     remarks: tuple[str, ...] = ()
-    """Of an imported kernel: what its sizes are, and what its compiler added."""
+    """For an imported kernel: its sizes, and what its compiler added."""
     redundant: tuple[Redundancy, ...] | None = None
     """Synchronisation that is not needed; None where that was not asked."""
     proof: Proof | None = None

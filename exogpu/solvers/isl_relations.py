@@ -251,7 +251,7 @@ def count_outputs(relation: Map) -> Count | None:
 
 
 def is_told(relation: Map, at: int) -> bool:
-    """Whether input and other output dimensions determine output dimension `at`."""
+    """Returns whether input and other output dimensions determine output dimension `at`."""
     at += relation.dim(_IN)
     told = Map.from_domain(relation.wrap().flatten()).add_dims(_OUT, 1).equate(_IN, at, _OUT, 0)
     return bool(told.project_out(_IN, at, 1).is_single_valued())

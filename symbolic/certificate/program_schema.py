@@ -141,7 +141,7 @@ def operations(program: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _imported(value: object, where: str) -> None:
-    """What a kernel was imported from."""
+    """Checks the origin of an imported kernel."""
     digest = matching("[0-9a-f]{64}", "a digest")
     shape = an_object(compiler=TEXT, digest=digest, assumptions=a_list(TEXT))
     shape(value, where)
@@ -207,8 +207,11 @@ def _whole(program: Mapping[str, Any]) -> None:
 
 
 def _check_allocated(program: Mapping[str, Any]) -> None:
-    """What is in shared memory, or ends on the host, is no parameter; what is of a task is
-    allocated in one, and nothing else is."""
+    """Checks that each variable is allocated where its kind is.
+
+    Shared memory, and memory freed on the host, is no parameter.  A variable of a task is allocated
+    in a task; no other variable is.
+    """
     allocated = _allocated(operations(program))
     tasks = (op for op in operations(program) if op["op"] == "Loop" and op["mode"] == "tasks")
     in_tasks = _allocated(op for loop in tasks for op in operations(loop))

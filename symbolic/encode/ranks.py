@@ -74,7 +74,7 @@ class Based:
     totals: tuple[CExpr, ...]
     """Of its own iteration, its own and the next, ..."""
     inside: bool
-    """Whether its iteration is one of the nest's, or what comes before all of some."""
+    """True if its iteration is one of the nest's; False for what comes before all of some."""
 
 
 class RankTable:
@@ -93,7 +93,7 @@ class RankTable:
             span = self.uses.awaits[0].op.origin.span
             raise UndecidedError("Awaits with n >= 0 and n < 0 on one barrier", span)
         self.numbered = numbered or encoder.placed.is_numbered(name)
-        """Whether its Arrives are; else all are number 0, for which each Await waits."""
+        """True if its Arrives are numbered; else all are number 0, for which each Await waits."""
         self.apart = self._apart(encoder.sought.apart(self.called) if self.numbered else 0)
         """The loops whose iterations are counted apart, those of the allocation among them."""
         self.outer: tuple[Loop, ...] = ()
@@ -210,7 +210,7 @@ class RankTable:
 
     @cached_property
     def _rectangular(self) -> bool:
-        """Whether the last loop that is set apart has as many iterations whatever the others."""
+        """True if the last loop that is set apart has as many iterations whatever the others."""
         if len(self.outer) < 2:
             return False
         last = self.outer[-1]
@@ -337,8 +337,11 @@ class RankTable:
     def _between(
         self, last: Loop, values: Mapping[Sym, CExpr], rounds: int, since: CExpr | None = None
     ) -> CExpr:
-        """How many iterations of the last loop there are, the loop around it having gone on so many
-        times, from its first one, or one of them, to that of an instance."""
+        """Counts the iterations of the last loop, up to that of an instance.
+
+        The loop around it has gone on `rounds` times.  The count begins at the first iteration, or
+        at `since`.
+        """
         lo, hi = substitute(last.lo, values), substitute(last.hi, values)
         whole = [(rounds, hi), (-rounds, lo)]
         return linear(0, [(1, values[last.iterator]), (-1, lo if since is None else since), *whole])

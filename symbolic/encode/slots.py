@@ -53,7 +53,7 @@ class Slots:
                 yield equal(instance.values[loop.iterator], self._count(instance, loop))
 
     def bound(self, instance: Instance, read: frozenset[Sym]) -> Iterator[BExpr]:
-        """What is known of the slots around an instance, of those that are read."""
+        """Yields the known equations of the slots around an instance that are read."""
         for loop in slots_around(instance.site):
             if loop.iterator in read:
                 yield equal(instance.values[loop.iterator], self._count(instance, loop))

@@ -236,7 +236,7 @@ def _take_rounds(
 
 
 def _may_be_shown(syncs: Syncs, goal: Goal, reach: Mapping[int, isl.Map], exact: bool) -> isl.Map:
-    """What is left of a goal and some sync may still show to the check's threads."""
+    """Returns the part of a goal that some sync may still show to the check's threads."""
     found = rel.empty_like(goal.left)
     for number, pairs in reach.items():
         reached = _reached(syncs.frame, syncs.site(number), goal.dependence.check, exact=exact)
