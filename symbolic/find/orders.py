@@ -63,7 +63,7 @@ class Ordering:
         self.uses: BarrierUses = orders.uses
 
     def not_early(self, site: Site) -> Iterator[After]:
-        """(i) Awaits for arrival r or later, before a thread of arrival r + d."""
+        """(i) Awaits for arrival r (under `paper` or later), before a thread of arrival r + d."""
         uses, model = self.uses, self.seeker.model
         return self._awaited(
             _Asked(
@@ -72,7 +72,7 @@ class Ordering:
                 named(f"here.{THREAD}"),
                 element_names(len(model.variables[uses.name].shape)),
                 isl.restrict_domain(targets(uses, site), uses.ranks.deep(site, self.depth)),
-                lambda await_: self.orders.late_enough(await_, site, self.depth),
+                lambda await_: self.orders.slot_awaited(await_, site, self.depth),
             )
         )
 

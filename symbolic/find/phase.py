@@ -138,7 +138,7 @@ class Orders:
         self._heard: dict[Holder, Grants] = {}
         self._closed: list[tuple[tuple[isl.Map, ...], Grants]] = []
         """By what is heard first."""
-        self._late: dict[tuple[int, int, int], isl.Map] = {}
+        self._slot_awaited: dict[tuple[int, int, int], isl.Map] = {}
         self._phase: dict[tuple[int, int, int], isl.Map] = {}
         self._ordered: dict[tuple[int, int | None, int, bool], isl.Map] = {}
         self._followed: dict[tuple[Holder, int | None, int], isl.Map] = {}
@@ -158,12 +158,12 @@ class Orders:
         self._closed.append((start, close_order(self.syncs, waiter, first)))
         return self._closed[-1][1]
 
-    def late_enough(self, await_: Site, site: Site, depth: int) -> isl.Map:
-        """`late_enough`, computed once."""
+    def slot_awaited(self, await_: Site, site: Site, depth: int) -> isl.Map:
+        """`slot_awaited`, computed once."""
         key = (await_.number, site.number, depth)
-        if key not in self._late:
-            self._late[key] = late_enough(self.uses, await_, site, depth)
-        return self._late[key]
+        if key not in self._slot_awaited:
+            self._slot_awaited[key] = slot_awaited(self.uses, await_, site, depth)
+        return self._slot_awaited[key]
 
     def phase_before(self, await_: Site, site: Site, depth: int) -> isl.Map:
         """`phase_before`, computed once."""
@@ -224,13 +224,13 @@ def _early_arrivals(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_
         asked = isl.restrict_domain(targets(uses, site), deep)
         if isl.is_empty(asked):
             continue
-        counts = {await_: orders.late_enough(await_, site, depth) for await_ in uses.awaits}
+        counts = {await_: orders.slot_awaited(await_, site, depth) for await_ in uses.awaits}
         failing = _unordered(uses, orders, site, asked, counts)
         if not isl.is_empty(failing):
             yield _Event(site, _last(uses, site), failing)
 
 
-def late_enough(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl.Map:
+def slot_awaited(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl.Map:
     """The Awaits for arrival r, and arrivals r + d (or instructions trailing on it) on their
     element, that come after them; under `paper`, those for a later arrival, too."""
     counts = isl.intersect_map(
