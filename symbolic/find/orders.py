@@ -1,5 +1,5 @@
-"""What PHASE asks for (decision 12), as ISL finds it: an Await that a thread is ordered after, an
-arrival that is ordered after a thread, and the chains between.
+"""Finds with ISL the execution orders that PHASE asks for (decision 12): an Await before a thread,
+an arrival after a thread, and the chains between.
 
 The order is of execution: it starts at an Await with its threads, and every sync for which
 threads wait for others passes it on.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
-    """That a thread of an instance is ordered after an Await that counts, on one element."""
+    """A query: which Awaits that count is a thread of an instance ordered after, on one element?"""
 
     site: Site
     own: Mapping[Sym, CExpr]
@@ -54,7 +54,7 @@ class _Asked:
 
 
 class Ordering:
-    """What PHASE of one mbarrier asks for, at one depth."""
+    """The orders that PHASE of one mbarrier asks for, at one depth."""
 
     def __init__(self, seeker: Seeker, orders: Orders, depth: int) -> None:
         self.seeker = seeker

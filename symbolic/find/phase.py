@@ -35,8 +35,8 @@ class _Event:
 
 
 def phase_failures(orders: Orders) -> Iterator[Finding]:
-    """Where an mbarrier violates PHASE at its depth or, where that must be found, at every depth;
-    a depth that holds everywhere is noted in `orders`.
+    """Yields violations of PHASE at an mbarrier's depth or, if the depth is to be found, at every
+    depth; stores a depth that holds in `orders`.
 
     Raises UndecidedError where its counts, or a barrier's that passes the order on, are not
     quasi-affine.
@@ -59,7 +59,7 @@ def _given_depth(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[Find
 
 
 def _events(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Event]:
-    """What fails at a depth."""
+    """Yields the violations of PHASE at one depth."""
     yield from _early_arrivals(uses, orders, depth)
     yield from _unfollowed(uses, orders, depth)
     yield from _waiters_ahead(uses, orders, depth)
@@ -173,8 +173,8 @@ class Orders:
         return self._phase[key]
 
     def by_grants(self, waiter: Holder) -> Iterator[int | None]:
-        """What may order an instance after an Await: that its threads waited, or a grant by which
-        they hear of it."""
+        """Yields the grants that may order an instance after an Await: None for the Await's own
+        threads, or one by which they hear of it."""
         yield None
         yield from sorted(self.heard(waiter).full)
 
@@ -243,8 +243,8 @@ def slot_awaited(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl
 def _unordered(
     uses: BarrierUses, orders: Orders, site: Site, asked: isl.Map, counts: Mapping[Site, isl.Map]
 ) -> isl.Map:
-    """Of the instances and elements that are asked for, those with a thread that is ordered after
-    no Await that counts."""
+    """Returns those instances and elements that have a thread ordered after no Await that
+    counts."""
     left = _left(uses, orders, site, asked, counts, each=False)
     if uses.frame.everyone(site) or isl.is_empty(left):
         return rel.coalesce(left)
@@ -264,8 +264,8 @@ def _left(
     *,
     each: bool,
 ) -> isl.Map:
-    """What is asked for and no grant orders after an Await that counts; where `each`, the thread of
-    an instance is a coordinate."""
+    """Returns the queried pairs that no grant orders after an Await that counts; with `each`, the
+    thread of an instance is a coordinate."""
     for await_, that in counts.items():
         for granted in orders.by_grants(any_thread(await_)):
             if isl.is_empty(asked):
@@ -350,7 +350,8 @@ def _asked(
 
 
 def _followed(orders: Orders, waiter: Holder, arrive: Site, that: isl.Map) -> isl.Map:
-    """Of Awaits and arrivals, those of which a thread of the arrival is ordered after the Await."""
+    """Selects the pairs of Awaits and arrivals of which a thread of the arrival is ordered after
+    the Await."""
     left = that
     for granted in orders.by_grants(waiter):
         left = isl.subtract_map(left, orders.some_thread(waiter, granted, arrive))

@@ -96,8 +96,8 @@ def refute(program: Program, findings: Findings, machine: Machine) -> Refutation
 
 
 def _approximates(findings: Findings) -> bool:
-    """Whether what is predicted may not happen: slots in nests are told by order alone, values from
-    memory by their ranges, and of tasks that are left out it is not known how many there are."""
+    """Tests whether predicted hazards may be no real ones: slots in nests are compared by order
+    alone, loaded values by ranges, and the number of left-out tasks is unknown."""
     return findings.evidence is not None and approximates(findings.evidence)
 
 
@@ -320,7 +320,7 @@ def _in_order(program: Program, violations: Iterable[Violation]) -> tuple[Violat
 
 
 def pair_of(violation: Violation) -> Pair:
-    """What tells one hazard from another."""
+    """Returns the key that distinguishes one hazard from another."""
     return _pair(violation.kind, violation.variable, violation.check, violation.record)
 
 
@@ -340,7 +340,8 @@ def _line(violation: Violation) -> Span | None:
 
 
 def _pair(kind: HazardKind, variable: str, check: Op, record: Op | None) -> Pair:
-    """Of a late Arrive and of PHASE the machine names the last of several Awaits at fault."""
+    """Makes the key; without the record of a late Arrive and of PHASE, for which the machine names
+    the last of several Awaits at fault."""
     several = kind in (HazardKind.DEADLOCK, HazardKind.PHASE)
     first = None if several or record is None else record.origin.span
     return kind, variable, first, check.origin.span

@@ -51,14 +51,15 @@ def _ring(program: Program) -> int:
 
 
 def _synchronises(loop: Loop) -> bool:
-    """Whether it is an ordinary loop of the program's in which threads synchronise."""
+    """Tests whether it is an ordinary loop of the program's in which threads synchronise."""
     marked = loop.tasks or loop.threads or loop.slot is not None or loop.source is not None
     return not marked and any(isinstance(op, Arrive | Await) for op in operations(loop.body))
 
 
 @dataclass
 class _Sought:
-    """What holds where the loops meant have as many iterations: of sizes, and of iterators."""
+    """Collects conditions on sizes and iterators under which the loops meant have at least this
+    many iterations."""
 
     least: Int
     meant: Callable[[Loop], bool]

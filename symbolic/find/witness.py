@@ -147,7 +147,7 @@ class Seeker:
     # --- counts ---------------------------------------------------------------------------
 
     def apart(self, barrier: str) -> int:
-        """Of how many outer loops the iterations are counted apart; 0 outside nests."""
+        """Returns the number of outer loops whose iterations are counted apart; 0 outside nests."""
         self._totals.setdefault(barrier, None)
         return len(self._counting(self._barriers[barrier]).apart)
 
