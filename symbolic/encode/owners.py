@@ -62,7 +62,8 @@ class _Positions(dict[Sym, str]):
 
 
 def _alike(encoder: Encoder, site: Site, op: Record) -> str:
-    """What `_access` says of a site, in names of positions."""
+    """Returns the access of a site in names of positions: sites with equal texts share an
+    obligation."""
     scope = {loop.iterator for loop in encoder.placed.scope(op.access.name, op.origin.span)}
     instance = Instance(site, {name: CVar(name) for name in site.iterators})
     names = _Positions(name for name in site.iterators if name not in scope)

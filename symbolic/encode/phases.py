@@ -80,7 +80,8 @@ def phase_obligations(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
-    """That a thread of an instance is ordered after an Await that counts, on one element."""
+    """A claim to prove: a thread of an instance is ordered after an Await that counts, on one
+    element."""
 
     script: Script
     here: Instance
