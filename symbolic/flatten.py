@@ -67,7 +67,7 @@ def sites(by_position: Positions) -> tuple[Site, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What is around a block."""
+    """The loops, guards and loads around a block."""
 
     loops: tuple[Loop, ...] = ()
     guards: tuple[tuple[int, BExpr], ...] = ()
@@ -153,8 +153,8 @@ def _reads(site: Site) -> frozenset[Sym]:
 
 
 def _read_of(loads: Sequence[Loop], read: frozenset[Sym]) -> Sequence[Loop]:
-    """Those of the loads, in their order, whose values are read: by these names, or by another of
-    them."""
+    """Selects the loads, in their order, whose values are read by these names or by another
+    selected load."""
     found: list[Loop] = []
     for load in reversed(loads):
         if load.iterator in read:
@@ -193,8 +193,8 @@ _COUNTED: Final = (Arrive, Await, CheckBarrier)
 
 
 def _reached_with(load: Site, site: Site) -> bool:
-    """Whether a load is reached in every iteration in which a site may be, and read by nothing that
-    the site does not have."""
+    """Tests whether a load is reached in every iteration in which a site may be, and read only by
+    what the site has, too."""
     around = [loop for loop in load.loops if loop.source is None]
     others = [loop for loop in load.loops if loop.source is not None]
     inside = list(site.loops[: len(around)]) == around
@@ -287,7 +287,7 @@ def _at_each_position(site: Site, by_position: Positions, told: frozenset[Sym]) 
 
 
 def _tells(site: Site, told: frozenset[Sym]) -> bool:
-    """Whether a site is an access of a variable that the task tells."""
+    """Tests whether a site is an access of a variable that the task tells."""
     return isinstance(site.op, Record | Check | Clear) and site.op.access.name in told
 
 

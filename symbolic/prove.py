@@ -52,7 +52,7 @@ def prove(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is proved of some shares of a program: plain data."""
+    """The proof of some shares of a program: plain data."""
 
     units: tuple[int, ...]
     """The places, among all, of those whose obligations these are."""
@@ -107,7 +107,7 @@ class Parts:
         self._seconds += perf_counter() - start
 
     def made(self) -> Part:
-        """What was made of all shares so far."""
+        """Returns the proof of all shares so far."""
         return Part(
             tuple(self._mine),
             len(self._units),
@@ -145,7 +145,7 @@ def joined(evidence: Evidence, parts: Collection[Part]) -> Proof | Undecided:
 
 
 def _named(answered: Sequence[Answered]) -> Iterator[Answered]:
-    """Those with a name of their own each."""
+    """Gives each answer a name of its own."""
     names = names_apart(one.obligation.name for one in answered)
     for one, name in zip(answered, names, strict=True):
         yield replace(one, obligation=replace(one.obligation, name=name))

@@ -1,4 +1,4 @@
-"""What a program's JSON may be (docs/amir.md), to the last field: nothing unknown, nothing more.
+"""Schema of a program's JSON (docs/amir.md), to the last field: nothing unknown, nothing more.
 
 Of what the program means this says nothing.  It says that each name is declared where it is used,
 and once, and that an operation has the fields of its kind, with values that exist.
@@ -69,7 +69,7 @@ NAMED: Final = BarrierMechanism.NAMED_BARRIER.value
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What may be named at a place of the program."""
+    """The names in scope at a place of the program."""
 
     controls: frozenset[str]
     variables: Mapping[str, Mapping[str, Any]]
@@ -164,10 +164,9 @@ def _shapes(program: Mapping[str, Any], scope: _Scope) -> None:
 
 
 def _whole(program: Mapping[str, Any]) -> None:
-    """What is converted together stands together: a statement that records an access of data
-    checks it, and requires its bounds where the record does not; what warpgroups and clusters
-    execute together keeps them together; a barrier is checked at its end, and what is allocated is
-    released."""
+    """Checks that operations converted together stand together: data accesses are recorded, checked
+    and bounded; warpgroups and clusters are kept together; a barrier is checked at its end, and
+    allocations are released."""
     places: dict[tuple[str, str], set[tuple[Any, ...]]] = defaultdict(set)
     together: set[tuple[Any, ...]] = set()
     for op in operations(program):
@@ -418,7 +417,7 @@ def _access(variable: _Scoped, *, points: bool = False) -> _Scoped:
 
 
 def _tagged(scope: _Scope) -> Shape:
-    """What a trailing barrier tags."""
+    """The schema of a trailing barrier's tags."""
     return maybe(an_object(home=_ELEMENT(scope), targets=a_list(_WINDOW(scope))))
 
 

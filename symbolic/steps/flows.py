@@ -208,7 +208,7 @@ def _since(step: Step, read: _Read, source: Source, time: Sequence[CExpr]) -> BE
 
 
 def zeros(step: Step) -> Iterator[Draft]:
-    """Where a read is said to find zero, what wrote last is an assignment of zero.
+    """Drafts the obligation that the last write before a read said to find zero assigns zero.
 
     By induction over time: that one's own reads come earlier.
     """

@@ -45,7 +45,7 @@ def _sides(record: Record) -> tuple[Program, Program]:
 
 
 def shape_of_laws(record: Record) -> str | None:
-    """What is wrong with the laws of a record whatever they say, in words."""
+    """Returns the fault in the shape of a record's laws, in words; None if there is none."""
     whole, parts = _sides(record)
     numbers = [
         [n for law in record.laws for n in law.whole],
@@ -99,7 +99,7 @@ def _shape(whole: Program, parts: Program, law: Law) -> str | None:
 
 
 def assumed_by_laws(record: Record, elements: Elements) -> tuple[str, ...]:
-    """What has to be assumed for the parts to do what the wholes do.
+    """Returns the assumptions under which the parts do what the wholes do.
 
     Raises WitnessError where they do not.
     """
@@ -158,7 +158,7 @@ def _fit(statements: tuple[Statement, ...], classes: Classes) -> None:
 def _run(
     program: Program, statement: Statement, numbers: tuple[int, ...], known: Mapping[int, Tree]
 ) -> Tree:
-    """What a statement computes, before it is stored."""
+    """Returns the value that a statement computes, before it is stored."""
 
     def put(term: Term) -> Tree:
         match term:
@@ -234,7 +234,7 @@ def _same(step: Step, places: _Places) -> Iterator[Draft]:
 
 
 def _apart(step: Step, parts: _Places) -> Iterator[Draft]:
-    """What is read is none of the other elements that were written."""
+    """Drafts the obligation that no read is of another element that was written."""
     (program, first), _ = parts[0]
     ask = step.question()
     here = ask.instance(program, first, "here")

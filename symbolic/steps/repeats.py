@@ -46,7 +46,7 @@ def repeated(step: Step) -> Iterator[Draft]:
 
 
 def _kept(step: Step, image: Image, was: Instance) -> Iterator[tuple[BExpr, Instance]]:
-    """Where the old instance is now, in pieces."""
+    """Yields the new places of an old instance, in pieces."""
     for piece in step.witness.kept.get(image.old, ()):
         by = named_instance(step.new, piece.at, was.values)
         yield substitute_bool(piece.where, was.values), by
