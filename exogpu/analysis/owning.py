@@ -23,7 +23,7 @@ from exogpu.solvers import isl
 
 @dataclass(frozen=True, slots=True)
 class Owning:
-    """What an element of the variable belongs to: `size` threads, and in words."""
+    """The owner of an element of the variable: `size` threads, and in words."""
 
     size: int
     unit: str
@@ -78,7 +78,7 @@ def check_owners(
 
 
 def _shared(declared: Declared, owning: Owning) -> bool:
-    """Whether it is data that could be in memory which all CTAs access."""
+    """Tests whether the variable is data that could be in memory which all CTAs access."""
     return owning.unit == "CTA" and isinstance(declared.declaration, Alloc)
 
 

@@ -1,4 +1,4 @@
-"""How many Arrives come before a place, at given sizes, as an expression of iterators.
+"""Counts the Arrives before a place, at given sizes, as an expression of iterators.
 
 for k in loop(0, 7):
     place               # k Arrives come before it
@@ -41,7 +41,7 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """Where the Arrives on an element are asked for."""
+    """A place at which the Arrives on an element are counted."""
 
     element: Element
 
@@ -109,14 +109,14 @@ class _Tally:
     def inside(
         self, loop: Repeated, before: Mapping[Element, CExpr]
     ) -> Iterator[tuple[Element, CExpr]]:
-        """What comes before an iteration of a loop."""
+        """Yields the counts before an iteration of a loop."""
         for element, count in before.items():
             each = self.within(loop.body, element, {})
             done = Sub(CVar(loop.iterator), loop.lo)
             yield element, Add(count, Mul(each, done)) if each else count
 
     def within(self, body: Sequence[Part], element: Element, values: Mapping[Sym, int]) -> int:
-        """How many Arrives a block has, where these iterators have these values and no other
+        """Counts the Arrives in a block, when these iterators have these values and no other
         matters."""
         return sum(self.total(part, element, values) for part in body)
 

@@ -116,7 +116,8 @@ class _Variable:
         return relation
 
     def iterators(self, use: Use) -> list[Sym]:
-        """Those between the allocation and the use, without those of an instruction's threads."""
+        """Returns the iterators between the allocation and the use, without those of an
+        instruction's threads."""
         inner = use.where.iterators[len(self.declared.where.iterators) :]
         return [name for name in inner if name in self.loops]
 
@@ -182,7 +183,7 @@ def _given(use: Use) -> Access:
 
 
 def _mode(use: Use) -> AccessMode | None:
-    """How a use accesses the variable; None of a barrier."""
+    """Returns how a use accesses the variable; None for a barrier."""
     match use.stmt:
         case Reduce() if use.access is use.stmt.target:
             return AccessMode.READ_WRITE
@@ -201,7 +202,7 @@ def _writes(use: Use) -> bool:
 
 
 def _written_first(instr: Instr, param: Sym) -> bool:
-    """Whether the body of an instruction writes an operand before it reads it anywhere."""
+    """Tests whether the body of an instruction writes an operand before it reads it anywhere."""
     for stmt in walk(instr.body):
         if isinstance(stmt, Assign | Reduce):
             if isinstance(stmt, Reduce) and stmt.target.name is param:

@@ -53,8 +53,8 @@ def check(proc: Proc) -> Iterator[Diagnostic]:
 
 
 def is_whole(window: Through, access: Access, shape: Sequence[CExpr]) -> bool:
-    """Whether what lies outside the window lies outside the array: in each dimension that the
-    window has, it begins and ends where the array does."""
+    """Tests whether outside the window is outside the array: in each dimension of the window, it
+    begins and ends where the array does."""
     return any(
         all(
             _same(access.coords[d], coord) and _equal(shape[d], extent)
