@@ -56,7 +56,7 @@ def access_steps(context: Context, ops: list[Access], nest: Nest, parts: Parts) 
 
 
 def _together(machine: Machine, first: Access, op: Access) -> bool:
-    """Whether two accesses make one transition."""
+    """Tests whether two accesses make one transition."""
     return (
         not machine.fine
         and machine.layout.matters(first)
@@ -120,7 +120,8 @@ class _Signal:
         return tagged((), self.barrier().tags(home, self.targets(e)), (FULL, ()))
 
     def send(self, e: Values, threads: Threads) -> None:
-        """What the trailing barrier obliges to (decisions 3, 12), and its order of execution."""
+        """Sends the arrival of the trailing barrier: its obligations (decisions 3, 12), and its
+        order of execution."""
         machine, barrier = self.machine, self.barrier()
         (home,), targets = self.home(e), self.targets(e)
         found = barrier.check_trailing(home, targets, threads, self.op)
@@ -280,7 +281,7 @@ class _Transition:
         return self.machine.observer.wants(kind, op, record)
 
     def states(self, key: Hashable) -> dict[StateId, StateId]:
-        """What is known of the transition for these threads and tags."""
+        """Returns the known results of the transition for these threads and tags."""
         found = self.known.get(key)
         if found is None:
             if len(self.known) >= KEPT:

@@ -1,4 +1,4 @@
-"""Whether everything that operations require surely holds at given sizes.
+"""Decides whether all requirements of operations surely hold at given sizes.
 
 What they require depends on iterators alone: intervals tell most of it, and what they do not tell
 is evaluated for all values of the iterators that it reads.
@@ -56,7 +56,7 @@ class _Around:
 
 
 def surely_holds(program: Program, sizes: Mapping[Sym, int]) -> bool:
-    """Whether no operation meets values at which what it requires does not hold."""
+    """Tests whether the requirements of all operations hold at all values they meet."""
     scope = Scope({name: Affine(value) for name, value in sizes.items()})
     variables = {v.name: v for v in program.variables}
     return _block(program.body, scope, _Around(), variables, sizes)
@@ -99,7 +99,7 @@ def _block(
 
 
 def _holds(condition: BExpr, scope: Scope) -> bool:
-    """Whether the ranges of the iterators tell that the condition holds."""
+    """Tests whether the ranges of the iterators imply the condition."""
     match condition:
         case Truth():
             return condition.value
@@ -123,7 +123,8 @@ def _holds(condition: BExpr, scope: Scope) -> bool:
 
 
 def _converges(demand: Demand, around: _Around, sizes: Mapping[Sym, int]) -> bool:
-    """Whether no thread is left behind, at all values of the iterators that tell the threads."""
+    """Tests whether no thread is left behind, at all values of the iterators that choose the
+    threads."""
     if demand.threads is None:
         return True
     read: set[Sym] = set()
@@ -152,8 +153,8 @@ def _values(
 def _everywhere(
     condition: BExpr, around: _Around, sizes: Mapping[Sym, int], read: set[Sym]
 ) -> bool:
-    """Whether the condition holds for all values of these iterators, as far as loops and guards
-    say of them; of all iterators that is whether it always holds."""
+    """Tests whether the condition holds for all values of these iterators within loops and guards;
+    given all iterators, the answer is exact."""
     guards: list[BExpr] = []
     waiting = list(around.guards)
     while True:
