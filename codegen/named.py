@@ -49,7 +49,8 @@ class Named:
 
 @dataclass(slots=True)
 class NamedBarriers:
-    """Those of a kernel's Fences: two Fences share one only if their threads are the same."""
+    """Numbers of named barriers for a kernel's Fences: two Fences share one only if their threads
+    are the same."""
 
     last: int = LAST
     _taken: dict[tuple[tuple[int, ...], ...], int] = field(default_factory=dict)
@@ -140,7 +141,7 @@ def _threads(declared: Declared) -> Mapping[Stmt, int]:
 
 
 def adjacent_lanes(tiling: Tiling) -> int | None:
-    """How many lanes a scope of adjacent ones has, where it starts at a multiple of that."""
+    """Returns the number of lanes in a scope of adjacent ones that starts at a multiple of it."""
     axes = block_axes(tiling)
     if len(axes) != 1:
         return None

@@ -34,7 +34,7 @@ class UnitText:
 
 @dataclass(frozen=True, slots=True)
 class ContractText:
-    """What the proof assumes of an array."""
+    """An assumption of the proof about an array."""
 
     kind: str
     array: str

@@ -171,7 +171,8 @@ def _check(stmt: For | Warps, parent: Tiling, child: Tiling, inverse: Inverse) -
 
 @lru_cache(maxsize=1024)
 def _same(count: int, mine: str, theirs: str) -> bool:
-    """Whether two conditions on `v0, v1, ...` are one; kept, since every role of a launch asks."""
+    """Tests whether two conditions on `v0, v1, ...` are equal; cached, since every role of a launch
+    asks."""
     dims = [f"v{at}" for at in range(count)]
     return isl.is_equal(isl.set_of((), dims, mine), isl.set_of((), dims, theirs))
 
