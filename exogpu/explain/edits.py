@@ -169,7 +169,7 @@ class Cost(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What would mend a violation: in words, and what it does to the program."""
+    """A repair of a violation: in words, and as an edit of the program."""
 
     text: str
     edit: Edit

@@ -23,7 +23,7 @@ def loops_apart(
 
 
 def advice_of(loops: tuple[Loop, Loop]) -> str:
-    """What to write instead."""
+    """Returns advice on what to write instead."""
     first, second = (loop.origin.span.line for loop in loops)
     return (
         f"a kernel is read in sequence, and the loop at line {first} is over before that at line "

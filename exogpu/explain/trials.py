@@ -64,7 +64,7 @@ class _TooLongError(Exception):
 
 
 def pair_of(violation: Violation) -> Pair:
-    """What tells one hazard from another."""
+    """Returns the key that distinguishes one hazard from another."""
     record = None if violation.record is None else violation.record.origin.span
     return violation.kind, violation.variable, record, violation.check.origin.span
 
