@@ -142,7 +142,7 @@ class Expression(Generic[P]):
         return replace(self, where=self.where[:-1]) if self.where else self.statement
 
     def children(self) -> tuple[Expression[P], ...]:
-        """What it is made of."""
+        """The operands of the expression."""
         count = len(children(self.expr))
         return tuple(replace(self, where=(*self.where, n)) for n in range(count))
 
@@ -255,7 +255,7 @@ def _found(proc: Proc, pattern: str) -> Iterator[Path]:
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
-    """What the first line of a statement must look like; `_` is anything."""
+    """Compiles the pattern for the first line of a statement; `_` is anything."""
     block = re.match(r"(?:for|if|with)\b", pattern)
     if block:
         pattern = re.sub(r":\s*_$", ":", pattern)

@@ -1,4 +1,4 @@
-"""What has become of a statement, or of a part of its value, in one step."""
+"""Follows a statement, or a part of its value, through one step."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from exogpu.schedule.rewrite import Image, Path, Reading, Rewrite, paths, stmt_a
 def forward(
     edit: Rewrite, path: Path, where: Where | None = None
 ) -> tuple[Path, Where | None] | None:
-    """Where a statement of the old procedure is now, the first place of several; None if it is
-    gone.  With `where`, also where that part of its value is, or None."""
+    """Returns the first new place of a statement of the old procedure; None if it is gone. With
+    `where`, also where that part of its value is, or None."""
     if edit.after is not None:
         before = forward(edit.after, path, where)
         if before is None or (where is not None and before[1] is None):

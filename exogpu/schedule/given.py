@@ -1,4 +1,4 @@
-"""Whether a primitive is given what it takes, by the annotations of its parameters."""
+"""Checks the arguments of a primitive against the annotations of its parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ NAMED: Final[Mapping[object, str]] = {
 def misgiven(
     make: Callable[..., object], arguments: Sequence[object], options: Mapping[str, object]
 ) -> str | None:
-    """Which argument is of no type that its parameter takes, in words; the first is a procedure.
+    """Describes the first argument of a type that its parameter does not take; the first is a
+    procedure.
 
     Parameters that take any object, or say nothing, look at it themselves, and so does Python at
     missing ones.
@@ -54,7 +55,7 @@ def _taken(make: Callable[..., object]) -> tuple[Signature, Mapping[str, Any]]:
 
 
 def _fits(value: object, hint: object) -> bool:
-    """Whether a value is of a type; of containers each element."""
+    """Tests whether a value is of a type; of containers each element."""
     parts = get_args(hint)
     match get_origin(hint):
         case None if isinstance(hint, type):

@@ -194,7 +194,7 @@ def _used(
 
 
 def _conditions(proc: Proc, path: Path, control: tuple[Sym, ...]) -> Iterator[BExpr]:
-    """What holds of the variables where a statement stands."""
+    """Yields the conditions that hold at a statement."""
     known = frozenset(control)
     for condition in proc.preconditions:
         if control_variables(condition) <= known:

@@ -1,4 +1,5 @@
-"""What the sequential meaning does not know: synchronisation, and who executes a statement."""
+"""Compares procedures apart from synchronisation and threads, which the sequential meaning does not
+know."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class _Heard:
 
 
 def same_but_for_silence(old: Proc, new: Proc) -> bool:
-    """Whether two procedures differ in synchronisation, warps and launches alone.
+    """Tests whether two procedures differ in synchronisation, warps and launches alone.
 
     Every other statement is the same object in both, in the same order, in loops and conditions
     that are equal; so both have one sequential meaning.
@@ -48,7 +49,7 @@ def same_but_for_silence(old: Proc, new: Proc) -> bool:
 
 
 def is_silent(stmt: Stmt) -> bool:
-    """Whether a statement, with what is in it, computes nothing."""
+    """Tests whether a statement, with all statements in it, computes nothing."""
     return not any(_heard((stmt,)))
 
 

@@ -53,7 +53,7 @@ from exogpu.schedule.scopes import out_of_scope
 
 
 def repairs(draft: Draft, program: Program, sizes: Sizes, violation: Violation) -> Iterator[Move]:
-    """What the broken link of a violation asks for."""
+    """Yields the changes that repair the broken link of a violation."""
     values = dict(sizes)
     located = fast.located(program, values, violation)
     words = barrier_words(program, values, located)

@@ -74,7 +74,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True)
 class _Ring:
-    """What a ring is made of."""
+    """The parts of a ring."""
 
     loads: tuple[Path, ...]
     loop: Path
@@ -233,7 +233,7 @@ def _shape(draft: Draft, name: Sym) -> tuple[int, ...] | None:
 
 
 def depth_of(access: Access) -> int:
-    """How many slots the ring has that an access goes round."""
+    """Returns the number of slots of the ring that an access goes round."""
     rounds = (c.at.divisor for c in access.coords if isinstance(c, Point) and isinstance(c.at, Mod))
     return next(rounds, 1)
 
@@ -297,7 +297,7 @@ def _producers(draft: Draft, ring: _Ring) -> tuple[For, ...] | None:
 
 
 def _count(unit: CollUnit) -> int | None:
-    """How many CTAs side by side a unit is."""
+    """Returns the number of CTAs side by side that a unit is."""
     if unit.domain != cuda_cta_in_cluster.domain or unit.box[0] is None:
         return None
     factor: Fraction = unit.box[0].factor
