@@ -21,7 +21,7 @@ from exogpu.result.hazards import HazardKind
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an operation comes from."""
+    """The origin of an operation."""
 
     span: Span
     text: str
@@ -249,14 +249,14 @@ class Variable:
 
     @property
     def resident(self) -> bool:
-        """Whether it serves one task of a cluster after another: shared memory, or a barrier in it,
-        that is allocated between a launch and its tasks (decision 27)."""
+        """Tests whether it serves one task of a cluster after another: shared memory, or a barrier
+        in it, allocated between a launch and its tasks (decision 27)."""
         return self.shared and not self.task_local
 
     @property
     def counts_all(self) -> bool:
-        """Whether an Await waits for every Arrive on its element, so that none may come later: of
-        flags (decision 37)."""
+        """Tests whether an Await waits for every Arrive on its element, so that none may come
+        later: of flags (decision 37)."""
         return self.mechanism is BarrierMechanism.FLAG
 
 

@@ -48,7 +48,7 @@ class Macro:
 
     @property
     def name(self) -> str:
-        """Of the function."""
+        """The name of the function."""
         return self.source.function.name
 
     def __call__(self, *_: object, **__: object) -> None:
@@ -131,7 +131,7 @@ def _given(called: Macro, node: ast.Call, ctx: Context) -> Mapping[str, ast.expr
 
 
 def _meaning(node: ast.expr, ctx: Context) -> Meaning:
-    """What a parameter stands for."""
+    """Returns the meaning of a parameter."""
     if ctx.is_python(node):
         return Constant(ctx.evaluate(node))
     if isinstance(node, ast.Name):

@@ -179,7 +179,7 @@ def _declare(node: ast.AnnAssign, ctx: Context) -> Alloc | BarrierAlloc:
 
 
 def _is_control(node: ast.expr, ctx: Context) -> bool:
-    """Whether an expression is made of control variables: it may have a name."""
+    """Tests whether an expression is made of control variables: it may have a name."""
     names = [ctx.lookup(n.id) for n in ast.walk(node) if isinstance(n, ast.Name)]
     mine = [meaning for meaning in names if not isinstance(meaning, Constant | None)]
     return bool(mine) and all(isinstance(meaning, Control | Formula) for meaning in mine)

@@ -172,7 +172,7 @@ class Through:
 
 
 def same_number(one: float | int, other: float | int) -> bool:
-    """Whether two constants are one number: 0 and -0 are two, and NaN is one."""
+    """Tests whether two constants are one number: 0 and -0 are two, and NaN is one."""
     if one != one or other != other:
         return one != one and other != other
     return one == other and (one != 0 or copysign(1, one) == copysign(1, other))

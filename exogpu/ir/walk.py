@@ -247,12 +247,12 @@ class Passed:
 
     @property
     def written(self) -> bool:
-        """Whether the call writes it."""
+        """Tests whether the call writes it."""
         return self.mode is not AccessMode.READ
 
     @property
     def timeline(self) -> QualTL | None:
-        """That of the call's accesses; None where the instruction gives none."""
+        """The timeline of the call's accesses; None if the instruction gives none."""
         return None if self.param.operand is None else self.param.operand.initial
 
 

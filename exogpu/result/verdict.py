@@ -1,4 +1,4 @@
-"""What a check answers: proved, refuted, undecided or error, with its hazards."""
+"""Verdict of a check: proved, refuted, undecided or error, with its hazards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from exogpu.result.proof import Proof
 
 
 class Policy(Enum):
-    """Which tables and rules hold: those that follow PTX (decision 7), or the paper's figures."""
+    """The tables and rules in force: those that follow PTX (decision 7), or the paper's figures."""
 
     PTX = "ptx"
     PAPER = "paper"
@@ -99,20 +99,20 @@ class Verdict:
 
     @property
     def unwritten(self) -> tuple[Diagnostic, ...]:
-        """Of the warnings, those of reads of what nothing has written."""
+        """The warnings of reads of uninitialised memory."""
         return tuple(warning for warning in self.warnings if warning.code == "B607")
 
     @property
     def limitations(self) -> tuple[Diagnostic, ...]:
-        """Of the warnings, why there is no lowering."""
+        """The warnings that explain why there is no lowering."""
         return tuple(warning for warning in self.warnings if warning.code != "B607")
 
     def __bool__(self) -> bool:
-        """Whether it is proved, for all sizes or those checked: `assert kernel.check()`."""
+        """Tests whether it is proved, for all sizes or those checked: `assert kernel.check()`."""
         return self.word == "proved"
 
     def __str__(self) -> str:
-        """What the command line prints, without colours."""
+        """Returns the text that the command line prints, without colours."""
         from exogpu.cli.render import draw_verdict
 
         return draw_verdict(self).plain.removesuffix("\n")

@@ -333,7 +333,7 @@ class Comparison:
             raise Unclear("terms of one sum are alike, and cannot be told apart")
 
     def left_over(self, term: _Term, other: _Term, fits: un.Relation) -> un.Relation:
-        """Returns the writes whose reads find sums that have no counterpart yet."""
+        """Relates the reads of each pair of counterparts, as far as what they find are sums."""
         found = un.relation(self.params, [])
         here = un.of_outputs(
             un.of_inputs(fits, self.writes(self.first, term.place)),

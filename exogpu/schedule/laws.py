@@ -448,7 +448,8 @@ def _scaled(
 
 
 def _scaled_type(second: Place, of: Variables) -> str | None:
-    """Returns the reason why the factor may not be taken out, in these types; None if it may."""
+    """Returns the assumption under which the factor may be taken out in these types; None if it
+    needs none.  Raises Unlawful if it may not."""
     dtype = of[second.plain.target.name].dtype
     types = {of[a.name].dtype for a in reads(second.plain.value)}
     if dtype in FLOATS and types <= FLOATS:
