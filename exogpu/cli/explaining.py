@@ -14,7 +14,7 @@ from exogpu.result.codes import CODES
 
 
 def draw_name(name: str) -> Text | None:
-    """What a name in a message means; None of one that no message has."""
+    """Draws the meaning of a name in a message; None for one that no message has."""
     code = {kind.value: of for kind, of in CODE_OF.items()}.get(name.upper(), name.upper())
     if code in CODES:
         return draw_code(code, CODES[code])
@@ -27,7 +27,7 @@ def draw_name(name: str) -> Text | None:
 
 
 def nearest(name: str) -> str:
-    """What may have been meant."""
+    """Returns the known name closest to this one."""
     known = {one.lower(): one for one in (*CODES, *(k.value for k in CODE_OF), *known_names())}
     close = get_close_matches(name.lower(), known, n=1)
     listed = "`exogpu explain` lists all codes"

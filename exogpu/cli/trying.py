@@ -41,7 +41,7 @@ SECONDS: Final = 60.0
 
 @dataclass(slots=True)
 class Instruction:
-    """What became of an instruction's variants."""
+    """The results of an instruction's variants."""
 
     name: str
     packed: dict[Path, Variant] = field(default_factory=dict)
@@ -219,7 +219,7 @@ def _why_not() -> str:
 
 
 def told(found: Instruction, results: Mapping[str, Result], why_not: str) -> Tried:
-    """What there is to say of an instruction."""
+    """Describes the results for an instruction."""
     if found.not_tried:
         return Tried(f"{found.name}: not tried: {found.not_tried}\n", True, False)
     wrong = {
@@ -240,7 +240,7 @@ def told(found: Instruction, results: Mapping[str, Result], why_not: str) -> Tri
 
 
 def wrongs(result: Result) -> str:
-    """What is wrong in a result of `run_one`; empty if nothing is."""
+    """Describes the fault in a result of `run_one`; empty if there is none."""
     if "hang" in result:
         return f"hangs: no answer in {result['hang']} s"
     if "died" in result:

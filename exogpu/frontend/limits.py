@@ -42,7 +42,8 @@ OPTIONS: Final = frozenset({"self", "policy", "progress", "timeout", "memory", "
 
 
 def refusals(source: Source) -> Iterator[Diagnostic]:
-    """What cannot be read on: nested too deep, or named so that later notations have no such name.
+    """Yields diagnostics for a source that cannot be read on: nested too deep, or with names that
+    later notations cannot have.
 
     >>> from exogpu.frontend.limits import is_name
     >>> is_name("tile_0"), is_name("größe")

@@ -163,8 +163,8 @@ def _facts(procedure: Stages, verdict: Verdict) -> tuple[tuple[str, str], ...]:
 
 
 def _digest(procedure: Stages, verdict: Verdict) -> str:
-    """Of the certificate or, where there is none, of the procedure as its representation prints,
-    which no comment or path changes."""
+    """Returns the digest of the certificate or, if there is none, of the procedure's printed
+    representation, which no comment or path changes."""
     if verdict.proof is not None and verdict.proof.complete:
         return certificate_digest(procedure, verdict)
     assert procedure.ir is not None

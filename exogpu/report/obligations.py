@@ -201,7 +201,7 @@ def _step(link: Link, variable: str, source: Source) -> Step:
 
 
 def _other(name: str, value: str) -> str:
-    """Which iteration of a loop a step of a chain is in: `4 of k later`.
+    """Describes the iteration of a loop that a step of a chain is in: `4 of k later`.
 
     A prime marks an iterator of the second access.
     """
@@ -226,7 +226,7 @@ def _in_words(chain: tuple[Step, ...]) -> str:
 
 
 def _told(obligation: Obligation, chains: tuple[tuple[Step, ...], ...]) -> str:
-    """What makes an obligation hold."""
+    """Describes the reason why an obligation holds."""
     if chains:
         return "; or ".join(dict.fromkeys(map(_in_words, chains)))
     return "no chain is needed" if obligation.kind in PAIRS else _short(obligation)

@@ -47,7 +47,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Widget:
-    """What the frame shows."""
+    """The contents of the frame."""
 
     name: str
     runs: tuple[Run, ...]

@@ -1,5 +1,5 @@
-"""What is said of a place where the pointer rests: why a synchronisation statement is needed, who
-executes a scope, what an instruction does."""
+"""Texts for the place where the pointer rests: the need for a synchronisation statement, the
+threads of a scope, the meaning of an instruction."""
 
 from __future__ import annotations
 
