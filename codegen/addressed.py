@@ -23,7 +23,7 @@ def addressed(proc: Proc, storage: Mapping[Sym, Storage]) -> tuple[Diagnostic, .
     for stmt in walk(proc.body):
         if isinstance(stmt, DeviceFunction):
             for access, names in _accesses(stmt.body, frozenset(), storage):
-                found.setdefault(access.name, _told(access, names))
+                found.setdefault(access.name, _local_memory_warning(access, names))
     return tuple(found.values())
 
 
@@ -62,7 +62,7 @@ def _read(access: Access, variable: Storage) -> Iterator[Sym]:
         yield from sorted(control_variables(index), key=lambda name: name.number)
 
 
-def _told(access: Access, names: tuple[Sym, ...]) -> Diagnostic:
+def _local_memory_warning(access: Access, names: tuple[Sym, ...]) -> Diagnostic:
     shown = " and ".join(name.name for name in names)
     return Diagnostic(
         "G816",

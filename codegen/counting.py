@@ -150,7 +150,7 @@ def _loop(counting: _Counting, stmt: For) -> Lines:
     """A loop; where each iteration counts alike, all of them at once."""
     control, names = counting.barriers.control, counting.barriers.names
     first, end = c_control(stmt.lo, control), c_control(stmt.hi, control)
-    alike = _alike(counting, stmt.body)
+    alike = _uses_of_each(counting, stmt.body)
     if alike:
         count = simplify(Sub(stmt.hi, stmt.lo), control.constants)
         trips = c_atom(count, control)
@@ -176,14 +176,14 @@ def _loaded(counting: _Counting, stmt: For) -> Lines:
     return braces("", [bound, *inside]) if inside else []
 
 
-def _alike(counting: _Counting, block: Block) -> Counter[_Use] | None:
+def _uses_of_each(counting: _Counting, block: Block) -> Counter[_Use] | None:
     """Counts the uses in each execution of a block; None if executions may differ."""
     found: Counter[_Use] = Counter()
     for stmt in block:
         if (use := _use(counting, stmt)) is not None:
             found[use] += 1
         elif isinstance(stmt, Warps):
-            inside = _alike(counting, stmt.body)
+            inside = _uses_of_each(counting, stmt.body)
             if inside is None:
                 return None
             found += inside

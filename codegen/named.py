@@ -104,7 +104,7 @@ def split_barriers(launch: DeviceFunction, facts: Facts) -> Mapping[Sym, Split]:
             continue
         if alloc.mechanism is not BarrierMechanism.NAMED_BARRIER:
             continue
-        kept = _kept(declared)
+        kept = _dimensions_in_cta(declared)
         extents = tuple(constant(alloc.shape[d]) or 0 for d in kept)
         free -= math.prod(extents)
         if free < 1:
@@ -119,7 +119,7 @@ def split_barriers(launch: DeviceFunction, facts: Facts) -> Mapping[Sym, Split]:
     return found
 
 
-def _kept(declared: Declared) -> tuple[int, ...]:
+def _dimensions_in_cta(declared: Declared) -> tuple[int, ...]:
     tiling, dims = declared.where.tiling, range(len(declared.declaration.shape))
     if tiling.cluster_dim == 1:
         return tuple(dims)

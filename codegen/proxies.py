@@ -76,7 +76,7 @@ def proxies(
         for name in generic & shared.offsets.keys()
         if any(shared.overlap(name, other) for other in asynchronous & shared.offsets.keys())
     )
-    told = _told(launch.body, facts, everyone)
+    told = _groups_that_wait(launch.body, facts, everyone)
     both = asynchronous if told else generic & asynchronous  # the launches before were generic
     # PTX orders accesses of one address through one proxy within a thread block alone: what another
     # CTA stores by TMA has a fence before this one accesses it by TMA, too.
@@ -166,7 +166,9 @@ def _accesses(
             yield from _accesses(inside, facts, here, inner)
 
 
-def _told(block: Block, facts: CollectiveFacts, groups: frozenset[str]) -> frozenset[str]:
+def _groups_that_wait(
+    block: Block, facts: CollectiveFacts, groups: frozenset[str]
+) -> frozenset[str]:
     """The groups that wait for the launch before, and fence no proxies with that."""
     found: frozenset[str] = frozenset()
     for stmt in block:
@@ -176,7 +178,7 @@ def _told(block: Block, facts: CollectiveFacts, groups: frozenset[str]) -> froze
         if isinstance(stmt, Fence) and stmt.launches and not full(stmt.post) & ASYNC_PROXY:
             found |= here
         for inside in blocks(stmt):
-            found |= _told(inside, facts, here)
+            found |= _groups_that_wait(inside, facts, here)
     return found
 
 

@@ -193,11 +193,13 @@ def level(
     time read the same, from their begin to their end."""
     _, pair = pair_of(nest, order, storage, cluster)
     return (
-        pair is not None and rows_of_band(nest, pair, storage, cluster) is not None and _alike(nest)
+        pair is not None
+        and rows_of_band(nest, pair, storage, cluster) is not None
+        and _equally_long(nest)
     )
 
 
-def _alike(nest: TaskNest) -> bool:
+def _equally_long(nest: TaskNest) -> bool:
     """Tests whether tasks take equally long: neither a task nor a value from memory determines what
     they repeat."""
     known = {loop.iterator for loop in nest.loops}

@@ -49,10 +49,10 @@ def sites(by_position: Positions) -> tuple[Site, ...]:
     loop stands in two places; or where what resides depends on the task.
     """
     found: list[Site] = []
-    _flatten(by_position.program.body, _Around(), [0], found)
+    _flatten(by_position.program.body, _Context(), [0], found)
     told: frozenset[Sym] = frozenset()
     if by_position.residences:
-        told = _told(found, by_position)
+        told = _variables_of_task(found, by_position)
         found = [_at_each_position(site, by_position, told) for site in found]
     found = _counted_alike(found)
     places: dict[Loop, tuple[int, ...]] = {}
@@ -66,7 +66,7 @@ def sites(by_position: Positions) -> tuple[Site, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _Context:
     """The loops, guards and loads around a block."""
 
     loops: tuple[Loop, ...] = ()
@@ -84,7 +84,7 @@ class _Around:
         return replace(plain, loops=(*self.loops, *loads), path=path)
 
 
-def _flatten(block: Block, around: _Around, counter: list[int], found: list[Site]) -> None:
+def _flatten(block: Block, around: _Context, counter: list[int], found: list[Site]) -> None:
     task, loops = around.task, around.loops
     for op in block:
         counter[0] += 1
@@ -121,7 +121,7 @@ def _flatten(block: Block, around: _Around, counter: list[int], found: list[Site
 # --- values from memory -------------------------------------------------------------------------
 
 
-def _in_some_range(load: Loop, around: _Around) -> Iterator[BExpr]:
+def _in_some_range(load: Loop, around: _Context) -> Iterator[BExpr]:
     """Yields the condition that a load's range is not empty, for statements that follow it.
 
     It is said where sizes alone tell it, and may tell otherwise.
@@ -234,7 +234,7 @@ def _launch_of(site: Site, by_position: Positions) -> Residence | None:
     return next((one for one in by_position.residences if one.loop in site.loops), None)
 
 
-def _told(found: Sequence[Site], by_position: Positions) -> frozenset[Sym]:
+def _variables_of_task(found: Sequence[Site], by_position: Positions) -> frozenset[Sym]:
     """The variables of which the task tells whether, or where, they are accessed: what chooses the
     tasks tells it of arrays that are not the launch's own.  Raises UndecidedError where one of them
     resides, or synchronises."""

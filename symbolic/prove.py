@@ -102,7 +102,7 @@ class Parts:
         self._mine += [at for at, _ in of]
         last = inf if self._stopped is None else self._stopped[0]
         some = [(at, unit) for at, unit in of if at < last]
-        made = _made(self._evidence.model, some, self._budget)
+        made = _drafts_within(self._evidence.model, some, self._budget)
         self._stopped = self._answering.answer(made) or self._stopped
         self._seconds += perf_counter() - start
 
@@ -185,7 +185,7 @@ class _Answering:
         return None
 
 
-def _made(
+def _drafts_within(
     model: Model, units: Iterable[tuple[int, Unit]], budget: int
 ) -> Iterator[tuple[int, Draft | Undecided]]:
     """The obligations of units, each with its unit's place, made within ISL's budget; at last why
@@ -245,7 +245,7 @@ def _numbered(plain: str) -> str:
 def drafts_within(evidence: Evidence, budget: int = BUDGET) -> Iterator[Draft]:
     """Every obligation of a program, made within ISL's budget.  Raises UndecidedError."""
     units = enumerate(obligations.units(evidence.model, Seeker(evidence)))
-    for _, draft in _made(evidence.model, units, budget):
+    for _, draft in _drafts_within(evidence.model, units, budget):
         if isinstance(draft, Undecided):
             raise UndecidedError(draft.reason, draft.span)
         yield draft

@@ -152,7 +152,7 @@ def comparison_of(program: Program, require: Require) -> Comparison | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _Scope:
     """The scope of a block: its slots, iterators that are 0, conditions and task."""
 
     slots: Mapping[Sym, PrivateSlot]
@@ -174,18 +174,18 @@ class _Survey:
         self._memory = {v.name for v in program.variables if v.resident and v.mechanism is None}
         self._sizes = {p.name for p in program.params}
         self._outside: dict[Sym, Origin] = {}
-        self._block(program.body, _Around({}, frozenset(), (), None))
+        self._block(program.body, _Scope({}, frozenset(), (), None))
         for task in self.tasks:
             for (name, _), touched in task.touched.items():
                 if name in self._outside and any(touch.slot is not None for touch in touched):
                     reason = f"{name} is indexed by a slot, and accessed outside of tasks"
                     raise PrivateSlotError(reason, self._outside[name].span)
 
-    def _block(self, block: Block, around: _Around) -> None:
+    def _block(self, block: Block, around: _Scope) -> None:
         for op in block:
             self._op(op, around)
 
-    def _op(self, op: Op, around: _Around) -> None:
+    def _op(self, op: Op, around: _Scope) -> None:
         for what, read in _numbers(op):
             if any(name in around.slots for name in read):
                 raise PrivateSlotError(f"a slot that is private {what}", op.origin.span)
@@ -202,7 +202,7 @@ class _Survey:
             case _:
                 pass
 
-    def _inside(self, loop: Loop, around: _Around) -> _Around:
+    def _inside(self, loop: Loop, around: _Scope) -> _Scope:
         if is_task(loop):
             task = _Task(loop)
             self.tasks.append(task)
@@ -217,7 +217,7 @@ class _Survey:
             return replace(around, single=around.single | {loop.iterator})
         return around
 
-    def _access(self, access: Access, origin: Origin, around: _Around) -> None:
+    def _access(self, access: Access, origin: Origin, around: _Scope) -> None:
         resides = access.name in self._memory
         if resides and around.task is None:
             self._outside.setdefault(access.name, origin)

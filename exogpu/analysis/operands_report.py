@@ -87,7 +87,7 @@ def _misplaced(finding: Misplaced, domain: Domain, point: Mapping[Sym, int]) -> 
     extents = (control_variables(n) for n in layout.extents)
     relevant = _read(finding.operand.access).union(*extents)
     at = at_instance(domain, point, relevant)
-    message = f"{_asked(finding)}: {at}{_found(finding, point)}"
+    message = f"{_asked(finding)}: {at}{_describe_operand(finding, point)}"
     declared = layout.declaration
     note = Note(f"{declared.name} is declared here", declared.span)
     help = _precondition(finding, domain) or _remedy(finding)
@@ -116,7 +116,7 @@ def _asked(finding: Misplaced) -> str:
             assert_never(finding.rule)
 
 
-def _found(finding: Misplaced, point: Mapping[Sym, int]) -> str:
+def _describe_operand(finding: Misplaced, point: Mapping[Sym, int]) -> str:
     """Describes the operand at one instance."""
     layout, access = finding.layout, finding.operand.access
     strides = dict(zip(layout.kept, strides_at(layout, point), strict=True))

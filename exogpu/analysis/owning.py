@@ -73,7 +73,7 @@ def check_owners(
             yield _disagreement(declared, owned[: at + 1], dims, owning)
             return
         if not isl.is_injective(total):
-            yield _several(declared, owned[: at + 1], total, dims, owning)
+            yield _two_indices(declared, owned[: at + 1], total, dims, owning)
             return
 
 
@@ -121,7 +121,7 @@ def _one_use(
                 (Note("allocated here", declared.declaration.span),),
             )
     if not isl.is_injective(own):
-        return _several(declared, [one], own, dims, owning)
+        return _two_indices(declared, [one], own, dims, owning)
     return None
 
 
@@ -182,7 +182,7 @@ def _disagreement(
     )
 
 
-def _several(
+def _two_indices(
     declared: Declared,
     owned: Sequence[_Owned],
     own: isl.Map,

@@ -280,9 +280,9 @@ class _Launch:
                 assert another is not None
                 if not all(self._is_awaited(task, b.barrier, sizes) for b in (one, another)):
                     continue  # Something is forgotten, which a check says better.
-                return _unlike(name, first, other, counted, against, _said(sizes))
+                return _unlike(name, first, other, counted, against, _sizes_text(sizes))
             if not like and (counted % one.ring or against % (another.ring if another else 1)):
-                return _mixed(name, first, other, counted, _said(sizes))
+                return _mixed(name, first, other, counted, _sizes_text(sizes))
         return None
 
     def _tried(self) -> Iterator[dict[Sym, int]]:
@@ -326,7 +326,7 @@ class _Launch:
         return arrived == awaited
 
 
-def _said(sizes: Mapping[Sym, int]) -> str:
+def _sizes_text(sizes: Mapping[Sym, int]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in sizes.items())
 
 

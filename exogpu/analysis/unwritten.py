@@ -99,7 +99,7 @@ class _Variable:
             if isl.is_empty(left):
                 break
             if _writes(other):
-                written = self.cells(other, Overwritten((), (), _given(other)))
+                written = self.cells(other, Overwritten((), (), _window_of(other)))
                 seen = isl.intersect_map(read, isl.compose(self.before(use, other), written))
                 seen = self.whatever_sizes(seen)
                 if isinstance(use.stmt, CallInstr):
@@ -173,7 +173,7 @@ class _Variable:
         )
 
 
-def _given(use: Use) -> Access:
+def _window_of(use: Use) -> Access:
     """The window as it is given, whose threads are not told apart."""
     if isinstance(use.stmt, CallInstr) and use.argument is not None:
         given = use.stmt.arguments[use.argument]
@@ -218,7 +218,7 @@ def _read(use: Use) -> tuple[Overwritten, ...]:
     """The elements that a use reads, part by part; none where that is not sure."""
     if _mode(use) not in (AccessMode.READ, AccessMode.READ_WRITE):
         return ()
-    given = _given(use)
+    given = _window_of(use)
     if not isinstance(use.stmt, CallInstr) or use.argument is None:
         return (Overwritten((), (), given),)
     param = use.stmt.instr.params[use.argument]

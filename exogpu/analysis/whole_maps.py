@@ -57,14 +57,14 @@ def is_whole(window: Through, access: Access, shape: Sequence[CExpr]) -> bool:
     begins and ends where the array does."""
     return any(
         all(
-            _same(access.coords[d], coord) and _equal(shape[d], extent)
+            _same_coordinate(access.coords[d], coord) and _equal(shape[d], extent)
             for d, coord, extent in zip(dimensions, window.coords, window.extents, strict=True)
         )
         for dimensions in combinations(range(len(shape)), len(window.coords))
     )
 
 
-def _same(one: Coord, other: Coord) -> bool:
+def _same_coordinate(one: Coord, other: Coord) -> bool:
     match one, other:
         case Point(), Point():
             return _equal(one.at, other.at)

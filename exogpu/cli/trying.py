@@ -140,7 +140,7 @@ def emit(
         try:
             _pack(variant, name, file, source, folder, arch, found)
         except ExoGpuError as error:
-            found.refused[str(variant)] = _said(error.diagnostics)
+            found.refused[str(variant)] = _first_diagnostic(error.diagnostics)
         except CompileError as error:
             lines = error.problem.strip().splitlines()
             found.broken[str(variant)] = next((x for x in lines if "error" in x), lines[-1])
@@ -176,7 +176,7 @@ def _pack(
     found.packed[path] = variant
 
 
-def _said(diagnostics: Sequence[Diagnostic]) -> str:
+def _first_diagnostic(diagnostics: Sequence[Diagnostic]) -> str:
     if not diagnostics:
         return "it is not proved"
     first = diagnostics[0]

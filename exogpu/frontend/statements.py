@@ -404,10 +404,10 @@ def _call(value: ast.Call, targets: list[ast.expr], node: ast.Expr, ctx: Context
         raise ctx.reject("T220", "a macro signals no barrier", targets[0], "remove the >>")
     ctx.reading.dissolved[node] += 1
 
-    return expanded(called, value, ctx, statements, _passed)
+    return expanded(called, value, ctx, statements, _window_for_macro)
 
 
-def _passed(name: str, node: ast.expr, ctx: Context) -> tuple[WindowStmt | None, Meaning]:
+def _window_for_macro(name: str, node: ast.expr, ctx: Context) -> tuple[WindowStmt | None, Meaning]:
     """A window that is passed to a macro."""
     found, meaning = access(node, ctx)
     if isinstance(meaning, Barrier) or meaning.window is not None:

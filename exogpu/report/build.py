@@ -68,7 +68,7 @@ def build(procedure: Stages, verdict: Verdict) -> Report:
         shared=shared(facts, {} if proof is None else dict(proof.depths)),
         rings=rings_of(facts, program),
         timeline=timeline(facts, program, hazard),
-        taken=_taken(procedure),
+        taken=_derivation_steps(procedure),
     )
 
 
@@ -104,7 +104,7 @@ def _ill_formed(procedure: Stages, verdict: Verdict) -> Report:
     )
 
 
-def _taken(procedure: Stages) -> Taken | None:
+def _derivation_steps(procedure: Stages) -> Taken | None:
     """The steps of a procedure that was derived."""
     return None if derivation(procedure) is None else taken(procedure)
 

@@ -197,7 +197,7 @@ def _unpaired(
     """Both sides without those that say the same."""
     rest, left = list(old), []
     for one in new:
-        same = next((o for o in rest if _same(o, one, comparable)), None)
+        same = next((o for o in rest if _same_claim(o, one, comparable)), None)
         if same is None:
             left.append(one)
         else:
@@ -205,7 +205,7 @@ def _unpaired(
     return left, rest
 
 
-def _same(old: Claim, new: Claim, comparable: bool) -> bool:
+def _same_claim(old: Claim, new: Claim, comparable: bool) -> bool:
     return old.answer == new.answer and (not comparable or set(old.chains) == set(new.chains))
 
 

@@ -133,14 +133,14 @@ def saved(folder: Path) -> tuple[Snapshot, ...]:
 
     Raises OSError, and ValueError for what is no report or certificate.
     """
-    here = _one(folder)
+    here = _read_folder(folder)
     if here is not None:
         return (here,)
     inside = sorted(one for one in folder.iterdir() if one.is_dir())
-    return tuple(found for one in inside if (found := _one(one)) is not None)
+    return tuple(found for one in inside if (found := _read_folder(one)) is not None)
 
 
-def _one(folder: Path) -> Snapshot | None:
+def _read_folder(folder: Path) -> Snapshot | None:
     for name, read in ((FILE, _report), (CERTIFICATE, _certificate)):
         path = folder / name
         if path.is_file():

@@ -215,7 +215,7 @@ def find(procedure: P, pattern: str) -> Cursor[P]:
     """
     proc = ir_of(procedure)
     text, wanted = _numbered(_text(proc, pattern))
-    found = list(_found(proc, text))
+    found = list(_matching_paths(proc, text))
     if wanted < len(found):
         return Cursor(procedure, found[wanted])
     raise ExoGpuError([_not_found(proc, pattern, text, len(found))])
@@ -241,10 +241,12 @@ def _text(proc: Proc, pattern: object) -> str:
 def find_all(procedure: P, pattern: str) -> tuple[Cursor[P], ...]:
     """Every statement that a pattern finds, in program order."""
     proc = ir_of(procedure)
-    return tuple(Cursor(procedure, path) for path in _found(proc, _text(proc, pattern).strip()))
+    return tuple(
+        Cursor(procedure, path) for path in _matching_paths(proc, _text(proc, pattern).strip())
+    )
 
 
-def _found(proc: Proc, pattern: str) -> Iterator[Path]:
+def _matching_paths(proc: Proc, pattern: str) -> Iterator[Path]:
     expression = _expression(pattern)
     for path, stmt in paths(proc):
         if pattern.isidentifier():

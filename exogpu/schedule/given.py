@@ -26,7 +26,7 @@ def misgiven(
     Parameters that take any object, or say nothing, look at it themselves, and so does Python at
     missing ones.
     """
-    of, hints = _taken(make)
+    of, hints = _signature_of(make)
     try:
         given = of.bind(*arguments, **options).arguments
     except TypeError:
@@ -42,12 +42,12 @@ def misgiven(
         hint = hints.get(name, object)
         for one in values:
             if not _fits(one, hint):
-                return f"{name} is of type {type(one).__name__}, and must be {_said(hint)}"
+                return f"{name} is of type {type(one).__name__}, and must be {_type_text(hint)}"
     return None
 
 
 @cache
-def _taken(make: Callable[..., object]) -> tuple[Signature, Mapping[str, Any]]:
+def _signature_of(make: Callable[..., object]) -> tuple[Signature, Mapping[str, Any]]:
     try:
         return signature(make), get_type_hints(make)
     except (NameError, AttributeError, TypeError):  # of a step that somebody wrote: not to be read
@@ -74,9 +74,9 @@ def _fits(value: object, hint: object) -> bool:
             return True
 
 
-def _said(hint: object) -> str:
+def _type_text(hint: object) -> str:
     if get_origin(hint) in (Union, UnionType):
-        return " or ".join(map(_said, get_args(hint)))
+        return " or ".join(map(_type_text, get_args(hint)))
     said = NAMED.get(hint) or str(getattr(hint, "__name__", hint))
-    inner = [_said(part) for part in get_args(hint) if part is not ...]
+    inner = [_type_text(part) for part in get_args(hint) if part is not ...]
     return f"{said} of {', '.join(inner)}" if inner else said

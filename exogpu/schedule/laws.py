@@ -164,8 +164,8 @@ def _of_one(
         its = of[part.plain.target.name]
         if number != target and part.plain.target.name not in made:
             raise Unlawful("another element would be written")
-        known[number] = _kept(_run(part, number, elements, known, of), its.dtype)
-    mine = _kept(_run(whole, target, elements, {}, of), dtype)
+        known[number] = _read_back(_run(part, number, elements, known, of), its.dtype)
+    mine = _read_back(_run(whole, target, elements, {}, of), dtype)
     return _compared(mine, known.get(target, mine), dtype)
 
 
@@ -206,7 +206,7 @@ def _run(
     return put(Operation("+", (before, term), term.dtype))
 
 
-def _kept(value: _Value, dtype: DataType) -> _Value:
+def _read_back(value: _Value, dtype: DataType) -> _Value:
     """The value as it is read again from a variable of a type."""
     if isinstance(value, _Number) and value.kept is dtype:
         return value
@@ -218,7 +218,7 @@ def _kept(value: _Value, dtype: DataType) -> _Value:
 
 
 def _compared(one: _Value, other: _Value, dtype: DataType) -> str | None:
-    if _same(one, other):
+    if _same_value_as(one, other):
         return None
     bits = _bits(dtype)
     if bits == 0 or not (_has_floats(one) or _has_floats(other)):
@@ -245,7 +245,7 @@ def _divisors(value: _Value) -> frozenset[str]:
             return frozenset()
 
 
-def _same(one: _Value, other: _Value) -> bool:
+def _same_value_as(one: _Value, other: _Value) -> bool:
     """Tests whether two values are computed alike, but for the order of two that may be
     exchanged."""
     match one, other:
@@ -256,11 +256,11 @@ def _same(one: _Value, other: _Value) -> bool:
             if one.function in ("+", "*", "min", "max"):
                 orders.append(other.arguments[::-1])
             return any(
-                len(one.arguments) == len(order) and all(map(_same, one.arguments, order))  # type: ignore[arg-type]
+                len(one.arguments) == len(order) and all(map(_same_value_as, one.arguments, order))  # type: ignore[arg-type]
                 for order in orders
             )
         case (Convert(), Convert()) | (_Stored(), _Stored()):
-            return one.dtype is other.dtype and _same(one.term, other.term)  # type: ignore[arg-type,union-attr]
+            return one.dtype is other.dtype and _same_value_as(one.term, other.term)  # type: ignore[arg-type,union-attr]
         case Constant(), Constant():
             return one.dtype is other.dtype and same_number(one.value, other.value)
         case _:

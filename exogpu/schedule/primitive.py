@@ -406,10 +406,13 @@ class _Bare:
 
 def said(arguments: Iterable[object], options: Mapping[str, object]) -> tuple[str, ...]:
     """Arguments in words, as a history has them."""
-    return (*map(_said, arguments), *(f"{key}={_said(a)}" for key, a in options.items()))
+    return (
+        *map(_argument_text, arguments),
+        *(f"{key}={_argument_text(a)}" for key, a in options.items()),
+    )
 
 
-def _said(argument: object) -> str:
+def _argument_text(argument: object) -> str:
     match argument:
         case Cursor() | Expression() | Stretch():
             return f"`{argument}`"
@@ -424,6 +427,6 @@ def _said(argument: object) -> str:
         case BarrierMechanism():
             return argument.value
         case tuple() | list():
-            return f"[{', '.join(map(_said, argument))}]"
+            return f"[{', '.join(map(_argument_text, argument))}]"
         case _:
             return repr(argument)

@@ -91,7 +91,7 @@ def unified(proc: Proc, stmts: Block, callee: Proc | Instr) -> Unified:
         search = _Search(callee, params, dtypes(proc), extents(proc), {})
         search.exchanged = exchanged
         try:
-            return _found(search, stmts)
+            return _unify_blocks(search, stmts)
         except Mismatch as found:
             mismatch = mismatch or found
         if exchanged + 1 >= 1 << search.commuting:
@@ -100,7 +100,7 @@ def unified(proc: Proc, stmts: Block, callee: Proc | Instr) -> Unified:
     raise mismatch
 
 
-def _found(search: _Search, stmts: Block) -> Unified:
+def _unify_blocks(search: _Search, stmts: Block) -> Unified:
     # The program's own variables are renamed: it may be made of this very body.
     outer = sorted(_control(stmts), key=lambda s: s.number)
     back: dict[Sym, CExpr] = {}

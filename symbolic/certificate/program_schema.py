@@ -181,9 +181,9 @@ def _whole(program: Mapping[str, Any]) -> None:
             name = op["access"]["variable"]
             bound = op["inside"] or op["timeline"] in CLIPPING
             if not bound and _place(op) not in places[name, HazardKind.BOUNDS.value]:
-                malformed("body", f"{_said(op)} of {name} without bounds")
+                malformed("body", f"{_operation_in_words(op)} of {name} without bounds")
             if op["timeline"] in WARPGROUPS and _place(op) not in together:
-                malformed("body", f"{_said(op)} of {name} without a warpgroup")
+                malformed("body", f"{_operation_in_words(op)} of {name} without a warpgroup")
     for variable in program["variables"]:
         name = variable["name"]
         at = {kind: places[name, kind] for kind in _OPERATIONS}
@@ -230,7 +230,7 @@ def _place(op: Mapping[str, Any]) -> tuple[Any, ...]:
     return op["line"], op["text"], op["file"]
 
 
-def _said(op: Mapping[str, Any]) -> str:
+def _operation_in_words(op: Mapping[str, Any]) -> str:
     return f"line {op['line']} ({op['text']}) has {op['op']}"
 
 

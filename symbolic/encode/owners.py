@@ -45,7 +45,7 @@ def _records(encoder: Encoder, name: Sym) -> list[Site]:
     for site in encoder.placed.sites:
         op = site.op
         if isinstance(op, Record) and op.access.name == name and op.origin.threads is not None:
-            found.setdefault(_alike(encoder, site, op), site)
+            found.setdefault(_access_by_positions(encoder, site, op), site)
     return list(found.values())
 
 
@@ -61,7 +61,7 @@ class _Positions(dict[Sym, str]):
         return self.setdefault(name, text)
 
 
-def _alike(encoder: Encoder, site: Site, op: Record) -> str:
+def _access_by_positions(encoder: Encoder, site: Site, op: Record) -> str:
     """Returns the access of a site in names of positions: sites with equal texts share an
     obligation."""
     scope = {loop.iterator for loop in encoder.placed.scope(op.access.name, op.origin.span)}

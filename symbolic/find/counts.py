@@ -118,11 +118,11 @@ class Counts:
         def make() -> rel.Count:
             return self.count(self.at(site, access), self.arrives(access.name))
 
-        return _kept(self._arrivals, (site.number, access), make)
+        return _count_once(self._arrivals, (site.number, access), make)
 
     def bound(self, site: Site) -> rel.Count:
         """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision 3)."""
-        return _kept(self._bounds, site.number, lambda: self._bound(site))
+        return _count_once(self._bounds, site.number, lambda: self._bound(site))
 
     def _bound(self, site: Site) -> rel.Count:
         op = site.op
@@ -166,7 +166,7 @@ class Counts:
         return rel.total(counts, elements)
 
 
-def _kept(
+def _count_once(
     known: dict[Key, rel.Count | UndecidedError], key: Key, count: Callable[[], rel.Count]
 ) -> rel.Count:
     """Returns the count of a key, computed once; an UndecidedError is stored and raised again,

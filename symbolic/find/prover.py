@@ -61,7 +61,7 @@ class Findings:
 
 
 @dataclass(slots=True, eq=False)
-class _Found:
+class _VariableFindings:
     """The result for one variable while it is analysed."""
 
     violations: list[Finding] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Analysis:
         self.model = Model(program)
         self.policy = program.policy
         self.vacuous = isl.is_empty(self.model.exact_context)
-        self._found: dict[Sym, _Found] = {}
+        self._found: dict[Sym, _VariableFindings] = {}
         self._syncs: dict[Frame, Syncs] = {}
         self._discharged: dict[tuple[int, int], list[Discharged]] = {}
         self._orders: dict[Sym, Orders] = {}
@@ -117,7 +117,7 @@ class Analysis:
             return
         for variable in self.model.program.variables:
             name = variable.name
-            found = self._found.setdefault(name, _Found())
+            found = self._found.setdefault(name, _VariableFindings())
             if Topic(name) in asked and not found.accesses:
                 found.accesses = True
                 self.attempt(self.accesses, name)

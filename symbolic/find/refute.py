@@ -80,7 +80,7 @@ def refute(program: Program, findings: Findings, machine: Machine) -> Refutation
     if not confirmed:
         return _unconfirmed(findings, tried)
     assert sizes is not None
-    at = _told(sizes)
+    at = _sizes_text(sizes)
     violation = confirmed[0]
     loads = findings.evidence is not None and findings.evidence.model.loads
     for finding in () if loads else _failing_at(findings, sizes):
@@ -120,7 +120,7 @@ def _known_by_half(findings: Findings) -> str:
             return "slots"
 
 
-def _told(sizes: Mapping[str, int]) -> str:
+def _sizes_text(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in sizes.items())
 
 
@@ -128,7 +128,7 @@ def _unconfirmed(findings: Findings, tried: Sequence[Mapping[str, int]]) -> Unde
     first = findings.violations[0].check.op.origin.span
     if not tried:
         return Undecided("the sizes with a violation have no smallest one", first)
-    at = _told(tried[0])
+    at = _sizes_text(tried[0])
     span = next(_failing_at(findings, tried[0])).check.op.origin.span
     if _approximates(findings):
         return Undecided(

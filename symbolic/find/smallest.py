@@ -124,7 +124,7 @@ def _unproved(
     """Returns why smaller sizes are not proved free of failures ("" if they are), and sizes at
     which Z3 expects one."""
     if findings.undecided:
-        return _said(findings.undecided[0]), None
+        return _reason_text(findings.undecided[0]), None
     below = [smt.less(ranks.constants, ranks.of(sizes))]
     return _first_case(findings, ranks, below)
 
@@ -148,12 +148,12 @@ def _first_case(
     if isinstance(answer, Proof):
         return "", None
     if not failing:
-        return _said(answer), None
+        return _reason_text(answer), None
     found = smt.smallest_model(failing[0], ranks.constants)
-    return _said(answer), None if isinstance(found, str) else ranks.sizes(found)
+    return _reason_text(answer), None if isinstance(found, str) else ranks.sizes(found)
 
 
-def _said(open_question: Undecided) -> str:
+def _reason_text(open_question: Undecided) -> str:
     return f"line {open_question.span.line}: {open_question.reason}"
 
 

@@ -29,7 +29,7 @@ def telling(program: Program) -> Iterator[dict[str, int]]:
     Of loops whose iterations depend on sizes; of what no sizes are, or Z3 cannot find, none.
     """
     for least, meant in ((_ring(program) + 2, _synchronises), (TASKS, lambda loop: loop.tasks)):
-        sought = _Sought(Int(least), meant)
+        sought = _IterationConditions(Int(least), meant)
         sought.block(program.body, ())
         if sought.conditions:
             found = next(admitted(program, also=sought.conditions, of=sought.iterators), None)
@@ -57,7 +57,7 @@ def _synchronises(loop: Loop) -> bool:
 
 
 @dataclass
-class _Sought:
+class _IterationConditions:
     """Collects conditions on sizes and iterators under which the loops meant have at least this
     many iterations."""
 

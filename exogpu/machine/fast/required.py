@@ -48,7 +48,7 @@ Truths: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]"
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _Domain:
     """The loops around a place, outermost first, and the guards."""
 
     loops: tuple[tuple[Sym, CExpr, CExpr], ...] = ()
@@ -59,22 +59,22 @@ def surely_holds(program: Program, sizes: Mapping[Sym, int]) -> bool:
     """Tests whether the requirements of all operations hold at all values they meet."""
     scope = Scope({name: Affine(value) for name, value in sizes.items()})
     variables = {v.name: v for v in program.variables}
-    return _block(program.body, scope, _Around(), variables, sizes)
+    return _block(program.body, scope, _Domain(), variables, sizes)
 
 
 def _block(
-    block: Block, scope: Scope, around: _Around, variables: Variables, sizes: Mapping[Sym, int]
+    block: Block, scope: Scope, around: _Domain, variables: Variables, sizes: Mapping[Sym, int]
 ) -> bool:
     for op in block:
         match op:
             case Loop():
-                inner = _Around((*around.loops, (op.iterator, op.lo, op.hi)), around.guards)
+                inner = _Domain((*around.loops, (op.iterator, op.lo, op.hi)), around.guards)
                 own = scope.enter(op.iterator, scope.form(op.lo), scope.form(op.hi))
                 with scope.inside(op.iterator, own):
                     if not _block(op.body, scope, inner, variables, sizes):
                         return False
             case Guard():
-                inner = _Around(around.loops, (*around.guards, op.condition))
+                inner = _Domain(around.loops, (*around.guards, op.condition))
                 if not _block(op.body, scope, inner, variables, sizes):
                     return False
             case _:
@@ -82,7 +82,7 @@ def _block(
                     each = tuple((one.name, one.lo, one.hi) for one in demand.each)
                     if demand.together and not _converges(demand, around, sizes):
                         return False
-                    inner = _Around((*around.loops, *each), around.guards)
+                    inner = _Domain((*around.loops, *each), around.guards)
                     for condition in demand.conditions:
                         if not each and _holds(condition, scope):
                             continue
@@ -122,7 +122,7 @@ def _holds(condition: BExpr, scope: Scope) -> bool:
 # --- threads --------------------------------------------------------------------------------
 
 
-def _converges(demand: Demand, around: _Around, sizes: Mapping[Sym, int]) -> bool:
+def _converges(demand: Demand, around: _Domain, sizes: Mapping[Sym, int]) -> bool:
     """Tests whether no thread is left behind, at all values of the iterators that choose the
     threads."""
     if demand.threads is None:
@@ -151,7 +151,7 @@ def _values(
 
 
 def _everywhere(
-    condition: BExpr, around: _Around, sizes: Mapping[Sym, int], read: set[Sym]
+    condition: BExpr, around: _Domain, sizes: Mapping[Sym, int], read: set[Sym]
 ) -> bool:
     """Tests whether the condition holds for all values of these iterators within loops and guards;
     given all iterators, the answer is exact."""

@@ -68,7 +68,7 @@ def repairs(draft: Draft, program: Program, sizes: Sizes, violation: Violation) 
             if out_of_scope(made.proc) is None:
                 yield Move("repair", 1, made)
         if isinstance(repair.edit, Skip):
-            yield from _alike(draft, repair.edit.op.origin.span.line, repair.edit.n)
+            yield from _same_skips(draft, repair.edit.op.origin.span.line, repair.edit.n)
 
 
 def _drafts(draft: Draft, edit: Edit) -> Iterator[Draft]:
@@ -139,7 +139,7 @@ def _changed(
             pass
 
 
-def _alike(draft: Draft, at: int, n: int) -> Iterator[Move]:
+def _same_skips(draft: Draft, at: int, n: int) -> Iterator[Move]:
     """With the same last operand at every Await of the barrier."""
     old = draft.statements.get(at)
     if not isinstance(old, Await):

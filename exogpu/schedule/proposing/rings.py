@@ -98,17 +98,17 @@ def rings(draft: Draft, load: int, violations: Sequence[Violation]) -> Iterator[
     apart = ring.producer.block != ring.consumer.block
     if is_sequential(draft.at(ring.loop)):
         for fenced in (True, False) if ring.plain else (False,):
-            made = _made(draft, ring, released=True, fenced=fenced)
+            made = _make_ring(draft, ring, released=True, fenced=fenced)
             if made is not None:
                 yield Move("ring", 6 + fenced + len(ring.loads), made)
-    made = _made(draft, ring, released=False, fenced=False)
+    made = _make_ring(draft, ring, released=False, fenced=False)
     if made is not None:
         # A Fence of all would keep a deep ring from ever being filled.
         more = 5 if apart and ring.depth > 1 else 0
         yield Move("barrier", 3 + more + len(ring.loads), made)
 
 
-def _made(draft: Draft, ring: _Ring, *, released: bool, fenced: bool) -> Draft | None:
+def _make_ring(draft: Draft, ring: _Ring, *, released: bool, fenced: bool) -> Draft | None:
     home = allocations(draft, ring.loop)
     over = _producers(draft, ring)
     if home is None or over is None:
