@@ -49,7 +49,7 @@ isl_budget.LOUD = smt.LOUD = True
 
 @dataclass
 class Tally:
-    """What became of the programs of one shape and policy."""
+    """The results for the programs of one shape and policy."""
 
     programs: int = 0
     sizes: int = 0
@@ -296,7 +296,8 @@ The shapes:
 
 
 def crashed(why: str) -> cases.Result:
-    """Of a program over which the worker died: undecided, as `exogpu check` would say."""
+    """Makes the result for a program over which the worker died: undecided, as `exogpu check` would
+    say."""
     tally = Tally(programs=1, undecided=1, reasons=Counter({f"a process died ({why})": 1}))
     # Exceptions are ours, signals those of the solvers.
     wrong = [] if why.startswith("exit status -") else [{}]

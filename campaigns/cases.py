@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where a campaign runs."""
+    """Options that say where and how a campaign runs."""
 
     jobs: int
     scheduler: str | None

@@ -49,14 +49,14 @@ FAILURES: Final = ("wrong", "died", "crash")
 
 @cache
 def _folder() -> Path:
-    """Where this process keeps what it compiles: the emulator's header once."""
+    """Returns the folder where this process stores compiled files: the emulator's header once."""
     kept = tempfile.TemporaryDirectory()
     atexit.register(kept.cleanup)
     return Path(kept.name)
 
 
 def judge(case: str) -> Mapping[str, Any]:
-    """What becomes of a program."""
+    """Judges a program."""
     program = program_of(case)
     try:
         procedure = procedure_of(program, _folder())

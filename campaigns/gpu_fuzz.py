@@ -86,7 +86,7 @@ def rewrite(path: Path, again: Mapping[str, Result]) -> None:
 
 
 def emitted(folder: Path, files: list[str]) -> page.Results:
-    """What the first stage noted; of files without a note, that they are there."""
+    """Returns the notes of the first stage; of files without a note, that they are there."""
     noted = dict(page.journal(folder / "emit.jsonl"))
     known = {page.name_of(case) for case in noted}
     for file in files:

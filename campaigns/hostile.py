@@ -51,7 +51,7 @@ PAGE: Final = ROOT / "docs" / "hostile.md"
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a call ended."""
+    """The end of a call."""
 
     number: int
     case: Case
@@ -63,7 +63,7 @@ class Ended:
 
     @property
     def wrong(self) -> str:
-        """What is wrong with it; empty if nothing is."""
+        """Describes the fault of the call; empty if there is none."""
         if self.status is None:
             return f"it hangs: killed after {self.seconds:.0f} s"
         if self.status < 0:
@@ -76,7 +76,7 @@ class Ended:
 
 
 def _contradiction(ended: Ended) -> str:
-    """Where the status is another than the verdicts that are listed."""
+    """Describes a status that contradicts the listed verdicts; empty if it does not."""
     if ended.case.arguments[0] != "check" or "--json" not in ended.case.arguments:
         return ""
     if ended.case.streams:
@@ -97,7 +97,7 @@ def _contradiction(ended: Ended) -> str:
 
 
 def run_all(numbers: Iterable[int], seed: int, jobs: int, keep: bool = False) -> Iterator[Ended]:
-    """How each input ends, as soon as it has."""
+    """Yields the end of each input's call, as soon as it is there."""
     waiting = iter(numbers)
     running: dict[int, tuple[int, Case, float, Path]] = {}
     while True:

@@ -87,7 +87,7 @@ def outcome(case: str) -> cases.Result:
 
 
 def tally_of(mutants: Sequence[Mutant], results: Sequence[cases.Result]) -> Tally:
-    """What became of the mutants of a kernel."""
+    """Counts the results for the mutants of a kernel."""
     tally = Tally()
     for mutant, judged in zip(mutants, results, strict=True):
         word = judged.get("word", "undecided")

@@ -37,7 +37,7 @@ LIMIT = 120.0
 
 
 def any_program(random: Random) -> str:
-    """Of one of two kinds."""
+    """Makes a program of one of two kinds."""
     return small_program(random) if random.random() < 0.8 else program(random)
 
 
@@ -65,7 +65,7 @@ def outcome(case: str) -> cases.Result:
 
 @dataclass
 class Tally:
-    """What became of all sequences."""
+    """Counts of the results of all sequences."""
 
     sequences: int = 0
     """With a step at least."""

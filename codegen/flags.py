@@ -113,7 +113,7 @@ def increasing(
 
 
 def is_flag(device: Device, access: Access) -> bool:
-    """Whether a barrier is a flag."""
+    """Tests whether a barrier is a flag."""
     return access.name in device.storage
 
 
@@ -151,7 +151,7 @@ def _ordinary(stmt: Arrive | Await, allowed: frozenset[str]) -> None:
 
 
 def _meeting(device: Device, stmt: Stmt) -> Lines:
-    """What a Fence of ordinary accesses emits."""
+    """Emits a Fence of ordinary accesses."""
     ordinary = SYNC_TIMELINES[ORDINARY]
     scope = sync.scope_of(fences.where(device, stmt).tiling)
     rows = sync.fence_rows(ordinary, ordinary, scope, by_role=device.path.by_role)

@@ -80,7 +80,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What all kernels of a procedure are made from."""
+    """Input common to all kernels of a procedure."""
 
     facts: Facts
     storage: Mapping[Sym, Storage]
@@ -185,7 +185,7 @@ def _devices(
     maps: Mapping[TensorMap, Sym],
     helpers: list[str],
 ) -> Callable[[Path], Device]:
-    """What the statements of each path are lowered with."""
+    """Returns a function that makes each path's context for lowering statements."""
     facts, storage = source_.facts.collective, source_.storage
     named = NamedBarriers(min([LAST + 1, *(one.first for one in barriers.named.values())]) - 1)
     met = proxies(launch, facts, storage, shared)
@@ -335,8 +335,8 @@ def _builtins(body: Lines, launch: DeviceFunction, shared: SharedLayout) -> Line
 
 
 def _mentions(lines: Lines, name: str) -> bool:
-    """Whether the text, comments aside, has a built-in variable in it: rows of the lowering table
-    and templates of instructions spell them by hand."""
+    """Tests whether the text, comments aside, mentions a built-in variable: rows of the lowering
+    table and templates of instructions spell them by hand."""
     text = "\n".join(line for line in lines if not line.strip().startswith("//"))
     return re.search(rf"(?<![\w.:]){name}\b", text) is not None
 
@@ -360,7 +360,8 @@ def _end(launch: DeviceFunction) -> Lines:
 
 
 def _used(launch: DeviceFunction) -> frozenset[Sym]:
-    """What the kernel has pointers to: tensor maps stand for their tensors."""
+    """Returns the variables that the kernel has pointers to: tensor maps stand for their
+    tensors."""
     found: set[Sym] = set()
     for stmt in walk(launch.body):
         if isinstance(stmt, CallInstr):

@@ -137,7 +137,7 @@ class UnimportedKernel(Procedure):
 
     @property
     def span(self) -> Span:
-        """Where the reason is."""
+        """The place of the reason."""
         return self.reason.span
 
 

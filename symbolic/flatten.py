@@ -49,10 +49,10 @@ def sites(by_position: Positions) -> tuple[Site, ...]:
     loop stands in two places; or where what resides depends on the task.
     """
     found: list[Site] = []
-    _flatten(by_position.program.body, _Around(), [0], found)
+    _flatten(by_position.program.body, _Context(), [0], found)
     told: frozenset[Sym] = frozenset()
     if by_position.residences:
-        told = _told(found, by_position)
+        told = _variables_of_task(found, by_position)
         found = [_at_each_position(site, by_position, told) for site in found]
     found = _counted_alike(found)
     places: dict[Loop, tuple[int, ...]] = {}
@@ -66,8 +66,8 @@ def sites(by_position: Positions) -> tuple[Site, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
-    """What is around a block."""
+class _Context:
+    """The loops, guards and loads around a block."""
 
     loops: tuple[Loop, ...] = ()
     guards: tuple[tuple[int, BExpr], ...] = ()
@@ -84,7 +84,7 @@ class _Around:
         return replace(plain, loops=(*self.loops, *loads), path=path)
 
 
-def _flatten(block: Block, around: _Around, counter: list[int], found: list[Site]) -> None:
+def _flatten(block: Block, around: _Context, counter: list[int], found: list[Site]) -> None:
     task, loops = around.task, around.loops
     for op in block:
         counter[0] += 1
@@ -121,9 +121,11 @@ def _flatten(block: Block, around: _Around, counter: list[int], found: list[Site
 # --- values from memory -------------------------------------------------------------------------
 
 
-def _in_some_range(load: Loop, around: _Around) -> Iterator[BExpr]:
-    """What follows a load is reached where its range has some value, whoever reads that; said
-    where sizes alone tell it, and may tell otherwise."""
+def _in_some_range(load: Loop, around: _Context) -> Iterator[BExpr]:
+    """Yields the condition that a load's range is not empty, for statements that follow it.
+
+    It is said where sizes alone tell it, and may tell otherwise.
+    """
     inside = {loop.iterator for loop in (*around.loops, *around.loads)}
     if (control_variables(load.lo) | control_variables(load.hi)) & inside:
         return
@@ -151,8 +153,8 @@ def _reads(site: Site) -> frozenset[Sym]:
 
 
 def _read_of(loads: Sequence[Loop], read: frozenset[Sym]) -> Sequence[Loop]:
-    """Those of the loads, in their order, whose values are read: by these names, or by another of
-    them."""
+    """Selects the loads, in their order, whose values are read by these names or by another
+    selected load."""
     found: list[Loop] = []
     for load in reversed(loads):
         if load.iterator in read:
@@ -191,8 +193,8 @@ _COUNTED: Final = (Arrive, Await, CheckBarrier)
 
 
 def _reached_with(load: Site, site: Site) -> bool:
-    """Whether a load is reached in every iteration in which a site may be, and read by nothing that
-    the site does not have."""
+    """Tests whether a load is reached in every iteration in which a site may be, and read only by
+    what the site has, too."""
     around = [loop for loop in load.loops if loop.source is None]
     others = [loop for loop in load.loops if loop.source is not None]
     inside = list(site.loops[: len(around)]) == around
@@ -232,7 +234,7 @@ def _launch_of(site: Site, by_position: Positions) -> Residence | None:
     return next((one for one in by_position.residences if one.loop in site.loops), None)
 
 
-def _told(found: Sequence[Site], by_position: Positions) -> frozenset[Sym]:
+def _variables_of_task(found: Sequence[Site], by_position: Positions) -> frozenset[Sym]:
     """The variables of which the task tells whether, or where, they are accessed: what chooses the
     tasks tells it of arrays that are not the launch's own.  Raises UndecidedError where one of them
     resides, or synchronises."""
@@ -285,7 +287,7 @@ def _at_each_position(site: Site, by_position: Positions, told: frozenset[Sym]) 
 
 
 def _tells(site: Site, told: frozenset[Sym]) -> bool:
-    """Whether a site is an access of a variable that the task tells."""
+    """Tests whether a site is an access of a variable that the task tells."""
     return isinstance(site.op, Record | Check | Clear) and site.op.access.name in told
 
 

@@ -1,4 +1,4 @@
-"""What a campaign on a GPU found, as a page: written once and whole."""
+"""Writes the results of a campaign on a GPU as a page: once and whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAILURES = ("no cubin", "crash", "died")
 
 @dataclass
 class Row:
-    """Of the programs with a feature."""
+    """Counts of the programs with a feature."""
 
     programs: int = 0
     proved: int = 0

@@ -69,7 +69,7 @@ Declared: TypeAlias = DataParam | Alloc | BarrierAlloc
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """What the conversion of one procedure reads."""
+    """The input of the conversion of one procedure."""
 
     facts: CollectiveFacts
     policy: Policy
@@ -114,7 +114,7 @@ def is_shared(variable: Declared) -> bool:
 
 
 def is_on_host(variable: Declared) -> bool:
-    """Whether it is memory of the host, which the CPU gives back (decision `host-lifetime`)."""
+    """Returns whether a variable is host memory, which the CPU frees (decision `host-lifetime`)."""
     return not isinstance(variable, BarrierAlloc) and variable.memory.space is Space.HOST
 
 
@@ -165,7 +165,7 @@ def _argument_text(argument: Argument) -> str:
 
 
 def origin_of(low: Lowering, stmt: Stmt, text: str = "") -> Origin:
-    """Where the operations of a statement come from, with the threads of its scope."""
+    """Returns the origin of a statement's operations, with the threads of its scope."""
     tiling = low.facts.scope.get(stmt)
     threads = None if tiling is None else tiling.thread_map()
     called = stmt.instr.name if isinstance(stmt, CallInstr) else ""
@@ -173,7 +173,7 @@ def origin_of(low: Lowering, stmt: Stmt, text: str = "") -> Origin:
 
 
 def required(low: Lowering, stmt: Stmt) -> Iterator[Require]:
-    """What must hold whenever a statement is executed, beside what its records say."""
+    """Yields the demands of a statement whenever it is executed, beside those of its records."""
     origin = origin_of(low, stmt)
     if together := converging(stmt, low.facts.scope.get(stmt), low.mechanisms):
         yield Require(HazardKind.DIVERGENCE, None, (), (), origin, together)
@@ -202,7 +202,7 @@ def _by_holders(low: Lowering, stmt: Stmt, origin: Origin) -> Iterator[Require]:
 
 
 def required_at_launch(low: Lowering, block: Source) -> Iterator[Require]:
-    """What the calls in a kernel ask of its launch."""
+    """Yields the demands of a kernel's calls on its launch."""
     for stmt in walk(block):
         if isinstance(stmt, CallInstr):
             asked = (d for d in low.operands.get(stmt, ()) if d.at_launch)

@@ -22,7 +22,7 @@ from exogpu.result.hazards import HazardKind
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an operation comes from."""
+    """The origin of an operation."""
 
     span: Span
     text: str
@@ -250,14 +250,14 @@ class Variable:
 
     @property
     def resident(self) -> bool:
-        """Whether it serves one task of a cluster after another: shared memory, or a barrier in it,
-        that is allocated between a launch and its tasks (decision 27)."""
+        """Tests whether it serves one task of a cluster after another: shared memory, or a barrier
+        in it, allocated between a launch and its tasks (decision 27)."""
         return self.shared and not self.task_local
 
     @property
     def counts_all(self) -> bool:
-        """Whether an Await waits for every Arrive on its element, so that none may come later: of
-        flags (decision 37)."""
+        """Tests whether an Await waits for every Arrive on its element, so that none may come
+        later: of flags (decision 37)."""
         return self.mechanism is BarrierMechanism.FLAG
 
 
@@ -275,11 +275,11 @@ class Program:
     contracts: tuple[Contract, ...] = ()
     """What the contents of its arrays are taken to satisfy."""
     imported: ImportSource | None = None
-    """Of a kernel that was compiled by others."""
+    """The origin of the procedure, if another compiler compiled it."""
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What a proof of it rests on, besides the preconditions: `monotone(offsets)`."""
+        """The assumptions of a proof besides the preconditions, such as `monotone(offsets)`."""
         contracts = tuple(f"{one.kind}({one.array.name})" for one in self.contracts)
         return (*contracts, *(() if self.imported is None else self.imported.assumptions))
 

@@ -270,7 +270,7 @@ def arrive_count(stmt: Arrive, tiling: Tiling, roles: Roles = NO_ROLES) -> int:
 
 
 def targeting_ctas(targets: Sequence[Access]) -> int:
-    """How many homes target one element: as many as the elements that one home targets.
+    """Counts the homes that target one element: as many as the elements that one home targets.
 
     Elements are counted by their distance from home, which is 0 where a target has a point.
     """

@@ -113,7 +113,7 @@ class Breach:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Where a statement stands."""
+    """The place of a statement: its domain, and the views in scope."""
 
     domain: Domain
     views: Views
@@ -158,8 +158,8 @@ SAMPLES: Final = (1, 4, 64, 4096)
 
 
 def _nothing_wrong(proc: Proc | Instr, callees: Iterable[Proc | Instr]) -> bool:
-    """Whether Z3 refutes all that could be wrong in a definition and in those that it calls; False
-    also where that is not so simple."""
+    """Tests whether Z3 refutes every fault in a definition and its callees; False also if that is
+    not so simple."""
     asked: dict[Domain, list[str]] = {}
     for definition in (proc, *callees):
         if not any(_satisfied(definition, value) for value in SAMPLES):
@@ -171,7 +171,7 @@ def _nothing_wrong(proc: Proc | Instr, callees: Iterable[Proc | Instr]) -> bool:
 
 
 def _satisfied(proc: Proc | Instr, value: int) -> bool:
-    """Whether the preconditions hold where all sizes and indices have this positive value."""
+    """Tests whether the preconditions hold when all sizes and indices have this positive value."""
     sizes = {p.name: value for p in controls(proc)}
     return all(holds(precondition, sizes) for precondition in proc.preconditions)
 
@@ -285,7 +285,7 @@ def _violation(obligation: Bound, point: Instance) -> Breach:
 
 
 def _obligations(proc: Proc | Instr) -> Iterator[Bound]:
-    """What must hold in a procedure, in program order."""
+    """Yields the bounds that must hold in a procedure, in program order."""
     domain = entry(proc)
     for param in proc.params:
         if isinstance(param, DataParam):

@@ -31,7 +31,7 @@ from exogpu.ir.walk import Declaration, declarations
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a name of a data or barrier variable stands for."""
+    """Meaning of the name of a data or barrier variable."""
 
     extents: tuple[CExpr, ...] | None
     """One a dimension; None where they are checked elsewhere (an operand of a call)."""

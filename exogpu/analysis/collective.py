@@ -40,7 +40,8 @@ from exogpu.result.errors import Diagnostic, Span
 
 
 def analyse(proc: Proc) -> tuple[CollectiveFacts, tuple[Diagnostic, ...]]:
-    """Who executes what, and everything that collective analysis refuses.
+    """Computes the threads that execute each statement, and everything that collective analysis
+    refuses.
 
     With diagnostics the facts are incomplete: a scope whose tiling cannot be derived is taken
     to be executed like its parent, so that the rest of the procedure is examined too.

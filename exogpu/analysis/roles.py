@@ -179,7 +179,7 @@ def _of_ctas(use: Use, name: Sym) -> Diagnostic:
 
 
 def _wrong(use: Use, d: int, roles: Roles, extent: CExpr) -> str | None:
-    """What a use does that its dimension of roles does not allow."""
+    """Describes a use that its dimension of roles does not allow; None if it is allowed."""
     if constant(extent) is None:
         return "has an extent that is no constant"
     if d in roles.waiting and d in roles.arriving:

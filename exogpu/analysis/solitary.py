@@ -54,7 +54,7 @@ def _kind(declared: Declared, mechanisms: Mechanisms) -> str | None:
 
 
 def _interleaved(first: Declared, second: Declared) -> bool:
-    """Whether the statements of the outer variable's block that use the two overlap in order.
+    """Tests whether the statements of the outer variable's block that use the two overlap in order.
 
     `second` is allocated after `first`; outside of its scope nothing of `first` is left.
     """

@@ -1,4 +1,4 @@
-"""How many Arrives come before a place, at given sizes, as an expression of iterators.
+"""Counts the Arrives before a place, at given sizes, as an expression of iterators.
 
 for k in loop(0, 7):
     place               # k Arrives come before it
@@ -41,7 +41,7 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """Where the Arrives on an element are asked for."""
+    """A place at which the Arrives on an element are counted."""
 
     element: Element
 
@@ -139,7 +139,7 @@ class _Tally:
             yield element, Add(count, Mul(each, done)) if each else count
 
     def within(self, body: Sequence[Part], element: Element, values: Mapping[Sym, int]) -> int:
-        """How many Arrives a block has, where these iterators have these values and no other
+        """Counts the Arrives in a block, when these iterators have these values and no other
         matters."""
         return sum(self.total(part, element, values) for part in body)
 

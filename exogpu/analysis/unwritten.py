@@ -99,7 +99,7 @@ class _Variable:
             if isl.is_empty(left):
                 break
             if _writes(other):
-                written = self.cells(other, Overwritten((), (), _given(other)))
+                written = self.cells(other, Overwritten((), (), _window_of(other)))
                 seen = isl.intersect_map(read, isl.compose(self.before(use, other), written))
                 seen = self.whatever_sizes(seen)
                 if isinstance(use.stmt, CallInstr):
@@ -116,7 +116,8 @@ class _Variable:
         return relation
 
     def iterators(self, use: Use) -> list[Sym]:
-        """Those between the allocation and the use, without those of an instruction's threads."""
+        """Returns the iterators between the allocation and the use, without those of an
+        instruction's threads."""
         inner = use.where.iterators[len(self.declared.where.iterators) :]
         return [name for name in inner if name in self.loops]
 
@@ -172,7 +173,7 @@ class _Variable:
         )
 
 
-def _given(use: Use) -> Access:
+def _window_of(use: Use) -> Access:
     """The window as it is given, whose threads are not told apart."""
     if isinstance(use.stmt, CallInstr) and use.argument is not None:
         given = use.stmt.arguments[use.argument]
@@ -182,7 +183,7 @@ def _given(use: Use) -> Access:
 
 
 def _mode(use: Use) -> AccessMode | None:
-    """How a use accesses the variable; None of a barrier."""
+    """Returns how a use accesses the variable; None for a barrier."""
     match use.stmt:
         case Reduce() if use.access is use.stmt.target:
             return AccessMode.READ_WRITE
@@ -201,7 +202,7 @@ def _writes(use: Use) -> bool:
 
 
 def _written_first(instr: Instr, param: Sym) -> bool:
-    """Whether the body of an instruction writes an operand before it reads it anywhere."""
+    """Tests whether the body of an instruction writes an operand before it reads it anywhere."""
     for stmt in walk(instr.body):
         if isinstance(stmt, Assign | Reduce):
             if isinstance(stmt, Reduce) and stmt.target.name is param:
@@ -217,7 +218,7 @@ def _read(use: Use) -> tuple[Overwritten, ...]:
     """The elements that a use reads, part by part; none where that is not sure."""
     if _mode(use) not in (AccessMode.READ, AccessMode.READ_WRITE):
         return ()
-    given = _given(use)
+    given = _window_of(use)
     if not isinstance(use.stmt, CallInstr) or use.argument is None:
         return (Overwritten((), (), given),)
     param = use.stmt.instr.params[use.argument]

@@ -85,7 +85,7 @@ def check_all(
 
 
 def _left(limits: Limits, verdict: Verdict) -> Limits:
-    """What a check leaves of its limits."""
+    """Returns the limits that remain after a check."""
     if limits.seconds is None:
         return limits
     return replace(limits, seconds=max(limits.seconds - verdict.seconds, 0.0))
@@ -94,8 +94,8 @@ def _left(limits: Limits, verdict: Verdict) -> Limits:
 def sizes_for(
     procedure: Procedure, procedures: Sequence[Procedure], sizes: Mapping[str, int]
 ) -> dict[str, int]:
-    """Of the given sizes, those for one of several procedures; a single one gets them all, so that
-    it names those it does not know."""
+    """Selects the sizes for one of several procedures; a single one gets them all, so that it names
+    those it does not know."""
     known = procedure.size_names if len(procedures) > 1 else sizes
     return {name: value for name, value in sizes.items() if name in known}
 

@@ -13,7 +13,7 @@ from exogpu.result.errors import NOWHERE, Span
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a kernel of Triton is launched, as far as its compiler asks."""
+    """The launch of a Triton kernel, as far as its compiler needs it."""
 
     arguments: str | None = None
     num_warps: int | None = None
@@ -28,7 +28,7 @@ class Launch:
 
 
 def is_import(target: str, launch: Launch) -> bool:
-    """Whether a target is a kernel that others compile."""
+    """Returns whether a target is a kernel that another compiler compiles."""
     path = Path(target.partition("::")[0])
     if path.suffix == ".ttgir" or launch.arguments is not None:
         return True

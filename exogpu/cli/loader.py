@@ -117,7 +117,7 @@ def _units(
     found: list[Procedure],
     derive: bool,
 ) -> Iterator[Unit]:
-    """Of a file, or of what kept one from being found."""
+    """Yields the units of a file, or of the diagnostic that kept one from being found."""
     if isinstance(file, Diagnostic):
         yield _failure(target, file)
     else:
@@ -202,7 +202,8 @@ def _place(procedure: Procedure) -> Span:
 
 
 def _imported(procedure: Procedure, here: ModuleType) -> bool:
-    """Whether another module binds the procedure too: then it was imported, not made, here."""
+    """Tests whether another module binds the procedure too: then it was imported, not made,
+    here."""
     file = _place(procedure).file
     return any(
         module is not here
@@ -270,7 +271,7 @@ def _syntax(error: SyntaxError, file: str) -> ExoGpuError:
 
 
 def _raised(error: BaseException, path: Path, file: str) -> ExoGpuError:
-    """What the file raised, at the innermost of its own lines."""
+    """Makes the error that the file raised, at the innermost of its own lines."""
     if isinstance(error, SyntaxError):
         return _syntax(error, file)
     message = f"loading {path} stopped: {in_words(error)}"
@@ -289,8 +290,8 @@ def _raised(error: BaseException, path: Path, file: str) -> ExoGpuError:
 
 
 def _evaluated_annotation(error: BaseException, file: str) -> tuple[Span, str] | None:
-    """Where a module that the file imports has its annotations evaluated by Python, which knows
-    no `size` and no sizes; None where that is not what happened."""
+    """Finds the annotation that Python itself evaluated in a module the file imports: Python knows
+    no `size` and no sizes. None if there is none."""
     if not isinstance(error, NameError):
         return None
     at = traceback.extract_tb(error.__traceback__)[-1]

@@ -179,7 +179,7 @@ def draw_verdict(verdict: Verdict, file: str = "") -> Text:
 
 
 def _draw_redundant(found: Sequence[Redundancy]) -> Text:
-    """What may be left out or weakened, one at a time, each with its line."""
+    """Draws the statements that may be left out or weakened, one at a time, each with its line."""
     if not found:
         return Text("  no synchronisation statement can be left out or weakened\n")
     text = Text()
@@ -200,7 +200,7 @@ def _draw_redundant(found: Sequence[Redundancy]) -> Text:
 
 
 def _savings(lines: Sequence[str]) -> Text:
-    """What goes from the emitted kernels."""
+    """Draws the instructions that the emitted kernels lose."""
     if not lines:
         return Text("  no emitted instruction fewer\n", "dim")
     more = len(lines) - 1
@@ -329,14 +329,14 @@ def _hanging(message: str) -> Text:
 
 
 def draw_summary(verdicts: Sequence[Verdict]) -> Text:
-    """How many procedures have which verdict, in a line."""
+    """Draws the number of procedures with each verdict, in a line."""
     words = Counter(_word(verdict) for verdict in verdicts)
     parts = [f"{count} {word}" for word, count in words.items()]
     return Text(f"{len(verdicts)} procedures: {', '.join(parts)}\n", "bold")
 
 
 def _word(verdict: Verdict) -> str:
-    """What a reader calls the verdict: what is proved at given sizes only is `safe`."""
+    """Returns a reader's word for the verdict: a procedure proved at given sizes only is `safe`."""
     return "safe" if verdict.word == "proved" and verdict.sizes is not None else verdict.word
 
 

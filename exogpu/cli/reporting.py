@@ -38,7 +38,7 @@ class Written:
 
 
 def unloaded(outcome: Outcome) -> Written:
-    """What is said of a file that could not be loaded within the limits."""
+    """Draws the result for a file that could not be loaded within the limits."""
     return Written(outcome, draw_verdict(outcome.verdict))
 
 

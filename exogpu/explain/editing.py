@@ -1,4 +1,4 @@
-"""What an edit makes of a program.
+"""Applies an edit to a program.
 
 An edit is `None` where it cannot be made: a barrier that has ended, an iterator that is not known
 there, a pair of timelines that no lowering keeps (decision 24).
@@ -132,7 +132,7 @@ def _with_first(program: Program, edit: First) -> Program | None:
 
 
 def _has(op: Arrive, timeline: SyncTL, program: Program) -> bool:
-    """Whether it may be an Arrive on this timeline."""
+    """Returns whether an Arrive may be on this timeline."""
     return (op.pre, op.transitive) == (timeline.under(program.policy).full, timeline.transitive)
 
 
@@ -181,7 +181,7 @@ def _deepened(program: Program, made: Program, name: Sym) -> Program:
 
 
 def _skips(program: Program, group: set[Sym]) -> int:
-    """What the ring depth of a guard group is the sum of."""
+    """Returns the sum that the ring depth of a guard group is."""
     most = dict.fromkeys(group, 0)
     for op in operations(program.body):
         if isinstance(op, Await) and op.barrier.name in group and op.n < 0:
@@ -265,7 +265,7 @@ def _inserted(program: Program, around: Path, at: int, new: Block) -> Program | 
 
 
 def _statement(program: Program, path: Path) -> tuple[int, int]:
-    """Where the operations of a statement begin and end in their block."""
+    """Returns the positions at which the operations of a statement begin and end in their block."""
     block = program.body
     for _, op in path[:-1]:
         assert isinstance(op, Loop | Guard)
@@ -467,7 +467,7 @@ def _names(op: Op) -> set[Sym]:
 
 
 def _lives(program: Program, path: Path, name: Sym) -> bool:
-    """Whether a barrier is allocated where the path ends."""
+    """Tests whether a barrier is allocated at the end of the path."""
     block, alive = program.body, False
     for place, op in path:
         for earlier in block[:place]:

@@ -234,7 +234,7 @@ def _where(violation: Violation) -> str:
 
 
 def _leaked(violation: Violation) -> str:
-    """What is missing where a value passes from task to task."""
+    """Describes the missing order for a value that passes from task to task."""
     read = f"the read of {element_of(violation)}"
     if violation.record_task is None:
         return f"{read} finds no write of its own task, but one of a task before"
@@ -257,7 +257,7 @@ first, and say it better."""
 
 
 def _unmet(violation: Violation, sizes: Mapping[str, int], program: Program | None) -> Hazard:
-    """What a statement requires, and is not so."""
+    """Describes a requirement of a statement that does not hold."""
     message, help, first = UNMET[violation.kind].format(name=violation.variable), "", None
     if violation.kind is HazardKind.SLOT and program is not None:
         told = slot_words(program, violation)
@@ -417,7 +417,7 @@ def _threads(op: Op, values: Mapping[str, int]) -> str:
 def _repairs(
     violation: Violation, broken: BrokenLink | None, program: Program | None
 ) -> tuple[Repair, ...]:
-    """What may mend the broken link; then what may order the two accesses without any.
+    """Returns repairs of the broken link; then those that order the two accesses without any.
 
     A free after an ordinary access asks for a Fence of all threads: no longer chain is better.
     """

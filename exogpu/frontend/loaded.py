@@ -32,7 +32,7 @@ _WHERE: Final = "write b = load_index(offsets[g], lo, hi), and use b in the rest
 
 
 def is_load(node: ast.stmt, ctx: Context) -> bool:
-    """Whether a statement names a value from memory."""
+    """Tests whether a statement names a value from memory."""
     match node:
         case ast.Assign(value=ast.Call(func=ast.Name(id=name))):
             return name == WORD and WORD not in ctx.python_names() and ctx.lookup(WORD) is None
@@ -132,7 +132,7 @@ def contract(
 
 
 def _named(node: ast.Call, ctx: Context) -> Meaning | None:
-    """What its one argument means."""
+    """Returns the meaning of its one argument."""
     match node.args, node.keywords:
         case [ast.Name(id=name)], []:
             return ctx.lookup(name)

@@ -197,7 +197,7 @@ def _assigned(
 
 
 def _is_control(node: ast.expr, ctx: Context) -> bool:
-    """Whether an expression is made of control variables: it may have a name."""
+    """Tests whether an expression is made of control variables: it may have a name."""
     names = [ctx.lookup(n.id) for n in ast.walk(node) if isinstance(n, ast.Name)]
     mine = [meaning for meaning in names if not isinstance(meaning, Constant | None)]
     return bool(mine) and all(isinstance(meaning, Control | Formula) for meaning in mine)
@@ -440,10 +440,10 @@ def _call(value: ast.Call, targets: list[ast.expr], node: ast.Expr, ctx: Context
         raise ctx.reject("T220", "a macro signals no barrier", targets[0], "remove the >>")
     ctx.reading.dissolved[node] += 1
 
-    return expanded(called, value, ctx, statements, _passed)
+    return expanded(called, value, ctx, statements, _window_for_macro)
 
 
-def _passed(name: str, node: ast.expr, ctx: Context) -> tuple[WindowStmt | None, Meaning]:
+def _window_for_macro(name: str, node: ast.expr, ctx: Context) -> tuple[WindowStmt | None, Meaning]:
     """A window, or an element, that is passed to a macro."""
     found, meaning = access(node, ctx)
     element = all(isinstance(coord, Point) for coord in found.coords)

@@ -1,4 +1,4 @@
-"""From an operation that accesses or orders memory to its events, a function an operation."""
+"""Translates operations that access or order memory to events, one function an operation."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class View:
     buffer: str
     slot: Value | None = None
     part: bool = False
-    """Some of a tile."""
+    """True for a part of a tile."""
     reshaped: bool = False
-    """Of another shape than the buffer, so that an index is no slot of it."""
+    """True if the shape differs from the buffer's, so that an index names no slot of it."""
 
 
 @dataclass(slots=True)
@@ -332,7 +332,7 @@ def _dot_wait(at: Translator, operation: Operation, low: Lowering) -> None:
 
 
 def _nothing(at: Translator, operation: Operation, low: Lowering) -> None:
-    """What accesses no shared memory; of accumulators it reads registers."""
+    """Translates an operation that accesses no shared memory; it may read accumulators."""
     at.use(operation)
 
 
@@ -365,4 +365,4 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "ttng.warp_group_dot": _dot,
     "ttng.warp_group_dot_wait": _dot_wait,
 }
-"""What each operation of the table does."""
+"""The translation of each operation in the table."""

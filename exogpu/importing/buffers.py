@@ -17,7 +17,7 @@ from exogpu.importing.text import Operation, walk
 
 @dataclass(slots=True)
 class Allocated:
-    """What a kernel allocates."""
+    """The buffers, mbarriers and scratch memory that a kernel allocates."""
 
     buffers: list[Buffer] = field(default_factory=list)
     barriers: dict[str, Barriers] = field(default_factory=dict)
@@ -101,7 +101,7 @@ def _label(operation: Operation, places: Places) -> str:
 
 
 def sources(body: tuple[Operation, ...]) -> dict[str, str]:
-    """What values of memory are made from."""
+    """Maps values of memory to the values that they are made from."""
     found: dict[str, str] = {}
     for operation in walk(body):
         if operation.name.startswith("ttg.memdesc_"):

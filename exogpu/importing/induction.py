@@ -246,6 +246,6 @@ def truth(condition: Condition, known: Mapping[Atom, int]) -> bool | None:
 
 
 def within(value: Value, low: int, high: int | None, facts: Sequence[Condition]) -> bool:
-    """Whether `low <= value <= high` wherever the facts hold; without `high`, of any size."""
+    """Returns whether `low <= value <= high` is proved; without `high`, `low <= value` alone."""
     enough = follows(facts, compare("<=", whole(low) - value))
     return enough and (high is None or follows(facts, compare("<=", value - high)))

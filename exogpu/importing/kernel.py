@@ -43,7 +43,7 @@ class Kernel:
     name: str
     span: Span
     before: tuple[ev.Item, ...]
-    """What all warps of the first role do before the roles part."""
+    """The events that all warps of the first role execute before the roles part."""
     roles: tuple[ev.Role, ...]
     """One, for a kernel without partitions."""
     after: tuple[ev.Item, ...]

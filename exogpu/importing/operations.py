@@ -40,7 +40,7 @@ STRUCTURE: Final = frozenset(
         *("ttg.warp_specialize", "ttg.warp_yield", "ttg.warp_return"),
     }
 )
-"""What is control."""
+"""The operations of control flow."""
 
 _MEMORY: Final[Mapping[str, frozenset[str]]] = {
     "tt.load": _ANY,
@@ -81,7 +81,7 @@ _SCHEDULING: Final = ("loop.", "tt.", "ttg.partition", "async_task_id")
 
 
 def is_register_operation(operation: Operation) -> bool:
-    """Whether it computes registers from registers."""
+    """Returns whether an operation computes registers from registers."""
     return operation.name in REGISTERS or operation.name.startswith(REGISTER_DIALECTS)
 
 

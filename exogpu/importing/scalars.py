@@ -35,14 +35,14 @@ _INTEGER: Final = re.compile(r"(i1|i8|i16|i32|i64|index)$")
 
 
 def is_scalar(operation: Operation) -> bool:
-    """Whether the operation has one result, an integer or a truth value."""
+    """Returns whether the operation has one result, an integer or a truth value."""
     result = operation.types.rpartition("->")[2].rpartition(" to ")[2].strip()
     constant = operation.name == "arith.constant" and operation.text in ("true", "false")
     return len(operation.results) == 1 and (bool(_INTEGER.match(result)) or constant)
 
 
 def is_truth(operation: Operation) -> bool:
-    """Whether the result is a truth value."""
+    """Returns whether the result is a truth value."""
     result = operation.types.rpartition("->")[2].rpartition(" to ")[2].strip()
     return result == "i1" or operation.name == "arith.cmpi"
 
@@ -129,7 +129,7 @@ def _greatest(first: Value, second: Value) -> Value:
 
 
 def _and(first: Value, second: Value) -> Value | None:
-    """Of a mask of low bits: the remainder, of negative numbers too, as two's complement has it."""
+    """Computes `and` with a mask of low bits: a remainder, as two's complement has it."""
     mask = second.constant
     if mask is None:
         return _and(second, first) if first.constant is not None else None

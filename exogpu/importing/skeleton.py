@@ -1,4 +1,4 @@
-"""Whether the PTX of a kernel synchronises as its TTGIR and the table of its Triton say.
+"""Compares a kernel's PTX with the synchronisation that its TTGIR and Triton's lowering give.
 
 `.loc` gives each instruction of PTX the user's line.  For each line, the instructions that
 synchronise have to be those that the operations of the line are lowered to, in this order; a loop
@@ -80,7 +80,7 @@ def mismatches(module: Module, ptx: str, lowering: Lowering) -> Iterator[Mismatc
 
 
 def _agrees(expected: Sequence[str], found: Sequence[str]) -> bool:
-    """Whether what was found is what is expected, some whole number of times.
+    """Returns whether the PTX has what is expected, some whole number of times.
 
     There may be more barriers: where partitions begin and end, and none that takes order away.
     """

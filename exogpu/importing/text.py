@@ -36,12 +36,12 @@ class Operation:
     """The values before the types, in the order of the text."""
     attributes: Mapping[str, str]
     text: str
-    """What stands between the name and the types, attributes left out."""
+    """The text between the name and the types, without the attributes."""
     types: str
-    """What stands after the ` : `."""
+    """The text after the ` : `."""
     location: str
     line: int
-    """Of the TTGIR, from 1."""
+    """The line of the TTGIR, from 1."""
     regions: tuple[Region, ...] = ()
 
     def integer(self, name: str) -> int | None:
@@ -78,7 +78,7 @@ class Module:
     aliases: Mapping[str, str]
     locations: Mapping[str, str]
     operations: int
-    """How many operations were read."""
+    """The number of operations read."""
 
     def integer(self, name: str) -> int | None:
         """An integer attribute of the module."""
@@ -130,7 +130,7 @@ class _Reader:
         return unread(f"line {self.at + 1} of the TTGIR is of no known form: {line[:80]}")
 
     def _alias(self, line: str) -> bool:
-        """Whether the line is empty, a comment, or names an attribute or a location."""
+        """Returns whether the line is empty, a comment, or names an attribute or a location."""
         if not line or line.startswith("//"):
             return True
         found = re.fullmatch(r"(#\w+) = (.*)", line)
@@ -336,7 +336,7 @@ def _without_argument_locations(text: str) -> str:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """What stands before and after the ` : ` that is in no brackets."""
+    """Splits a text at the ` : ` that is in no brackets."""
     depth = 0
     for at, char in enumerate(text):
         if char in _OPEN:

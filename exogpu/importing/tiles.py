@@ -1,4 +1,4 @@
-"""That programs store different tiles of global memory: proved by Z3, else assumed by name."""
+"""Proves by Z3 that programs store different tiles of global memory; else assumes it by name."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _variables(condition: Condition) -> set[Variable]:
 
 
 def _of_sizes(sizes: Sequence[Size], by: Mapping[Atom, Value]) -> list[Condition]:
-    """That a size is its trip count, or 0 where that is negative."""
+    """Lists the conditions that each size is its trip count, or 0 where that is negative."""
     found: list[Condition] = []
     for size in sizes:
         count, trips = of(size.variable).replaced(by), size.trips.value.replaced(by)

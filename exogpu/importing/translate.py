@@ -1,4 +1,4 @@
-"""From the operations of a kernel to the events of its roles."""
+"""Translates the operations of a kernel to the events of its roles."""
 
 from __future__ import annotations
 
@@ -421,7 +421,7 @@ class Translator:
         return self._turns[operation]
 
     def _trips(self, value: Value, operation: Operation) -> Value:
-        """How often a loop runs, as a variable that all loops of this count have."""
+        """Returns the trip count of a loop, as a variable shared by all loops of this count."""
         if value.constant is not None:
             return whole(max(value.constant, 0))
         for loop in self._loops:
@@ -463,7 +463,7 @@ class Translator:
         carried: tuple[str, ...],
         initial: list[Scalar | None],
     ) -> dict[str, Scalar]:
-        """What the carried values are before iteration `number`.
+        """Computes the carried values before iteration `number`.
 
         They are taken not to be negative, or to be 0 or 1, where their first values are; if that is
         not proved of their forms, all is done again without it.
@@ -539,6 +539,6 @@ def _is(
     high: int | None,
     facts: Sequence[Condition],
 ) -> bool:
-    """Whether a carried value was found, and is seen or proved to be in its range."""
+    """Returns whether a carried value is known, and seen or proved to be in its range."""
     form = forms.get(name)
     return form is not None and (at_once(form) or within(form, 0, high, facts))

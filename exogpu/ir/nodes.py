@@ -172,7 +172,7 @@ class Through:
 
 
 def same_number(one: float | int, other: float | int) -> bool:
-    """Whether two constants are one number: 0 and -0 are two, and NaN is one."""
+    """Tests whether two constants are one number: 0 and -0 are two, and NaN is one."""
     if one != one or other != other:
         return one != one and other != other
     return one == other and (one != 0 or copysign(1, one) == copysign(1, other))
@@ -421,8 +421,7 @@ class BarrierAlloc(_Statement):
     mechanism: BarrierMechanism
     guard: Sym | None = None
     depth: int | None = None
-    """How many hardware mbarriers an element is, of a kernel that was compiled by others; None:
-    the ring depth follows from the Awaits (decision 12)."""
+    """The ring depth that another compiler chose; None if the Awaits determine it (decision 12)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -538,12 +537,12 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class ImportSource:
-    """Where a procedure was imported from, and what that rests on."""
+    """The origin of an imported procedure, and the assumptions of its import."""
 
     compiler: str
     """`Triton 3.9`"""
     digest: str
-    """Of the compiler's texts: SHA-256, in hexadecimal."""
+    """The SHA-256 of the compiler's texts, in hexadecimal."""
     assumptions: tuple[str, ...]
 
 
@@ -560,7 +559,7 @@ class Proc:
     contracts: tuple[Contract, ...] = ()
     """What the contents of its arrays are taken to satisfy, besides the preconditions."""
     imported: ImportSource | None = None
-    """Of a kernel that was compiled by others."""
+    """The origin of the procedure, if another compiler compiled it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

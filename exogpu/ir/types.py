@@ -32,7 +32,7 @@ class DataType(Enum):
 
     @property
     def bytes(self) -> int:
-        """Of one element; the first number in a type's name is its bits."""
+        """The bytes of one element; the first number in a type's name is its bits."""
         return int(self.value.lstrip("bfiu").partition("e")[0]) // 8
 
 
@@ -170,12 +170,12 @@ class DataMemory:
     """Of a register tile, how its elements lie in registers: a row of `exogpu.hw.fragments`."""
 
     def is_a(self, other: DataMemory) -> bool:
-        """Whether a variable of this memory may be passed where `other` is asked for."""
+        """Tests whether a variable of this memory may be passed where `other` is asked for."""
         return self.name == other.name or other.name in self.bases
 
 
 class BarrierMechanism(Enum):
-    """How a split barrier completes (figure BarrierType)."""
+    """The way in which a split barrier completes (figure BarrierType)."""
 
     MBARRIER = "CudaMbarrier"
     COMMIT_GROUP = "CudaCommitGroup"
@@ -189,13 +189,13 @@ class BarrierMechanism(Enum):
 
     @property
     def phased(self) -> bool:
-        """Whether an Await waits for a numbered arrival, and arrivals and waiters have to keep up
-        with each other (PHASE); such a barrier is the CTA's, as shared memory is."""
+        """Tests whether an Await waits for a numbered arrival, and arrivals and waiters have to
+        keep up with each other (PHASE); such a barrier is the CTA's, as shared memory is."""
         return self in (BarrierMechanism.MBARRIER, BarrierMechanism.NAMED_BARRIER)
 
     @property
     def joins(self) -> bool:
-        """Whether an Await waits for other threads: for its group a thread waits alone."""
+        """Tests whether an Await waits for other threads: for its group a thread waits alone."""
         return self is not BarrierMechanism.COMMIT_GROUP
 
     @property
@@ -216,7 +216,8 @@ class SpecialWindow:
 
 
 class AccessMode(Enum):
-    """How an instruction's body uses a parameter (section Instruction Argument Conversion)."""
+    """The way in which an instruction's body uses a parameter (section Instruction Argument
+    Conversion)."""
 
     READ = "read-only"
     WRITE = "write-only"
@@ -225,7 +226,7 @@ class AccessMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """How an operand's window must lie in memory, in bytes (decision 21)."""
+    """Demands on the address of an operand's window, in bytes (decision 21)."""
 
     align: int = 1
     """The window's first element lies at a multiple of this."""

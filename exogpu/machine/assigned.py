@@ -123,7 +123,7 @@ def _block(block: Block, dealing: _Dealing, values: dict[Sym, int]) -> Block:
 
 
 def _launch(ops: Sequence[Op], dealing: _Dealing, values: dict[Sym, int]) -> list[Op]:
-    """What stands between two Fences at CPU scope."""
+    """Rewrites the operations between two Fences at CPU scope."""
     if not any(isinstance(op, Alloc) and op.name in dealing.resident for op in ops):
         return list(ops)
     at = next((at for at, op in enumerate(ops) if isinstance(op, Loop) and op.tasks), None)

@@ -38,7 +38,7 @@ class _TrappedError(Exception):
 
 
 def loads(program: Program) -> bool:
-    """Whether a program loads values."""
+    """Tests whether a program loads values."""
     return any(isinstance(op, Loop) and op.source is not None for op in operations(program.body))
 
 
@@ -147,7 +147,7 @@ class _Choosing:
         return known[at]
 
     def contents(self) -> dict[str, tuple[int, ...]]:
-        """What was chosen, with values that the contracts admit in all other elements."""
+        """Returns the chosen values, with values that the contracts admit in all other elements."""
         return {
             name.name: tuple(_filled(prod(shape), self.known[name], self.kinds[name]))
             for name, shape in self.shapes.items()

@@ -206,8 +206,8 @@ def step(machine: Machine, op: Op) -> bool:
 
 
 def step_demands(machine: Machine, op: Op, at: Moment) -> None:
-    """What an operation demands of its windows, and a Require of what it says: an error iff it does
-    not hold.  No figure has it: the source is in bounds there."""
+    """Checks an operation's demands on its windows, and the condition of a Require: an error iff
+    one does not hold. No figure has it: the source is in bounds there."""
     if op not in machine.demands:
         machine.demands[op] = demands(op, machine.variables)
     unmet = [d for d in machine.demands[op] if not is_met(d, machine.sigma)]

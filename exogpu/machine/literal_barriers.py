@@ -1,4 +1,4 @@
-"""What barriers oblige to: no DEADLOCK (decision 3), balance at the free, PHASE (decision 12)."""
+"""Obligations of barriers: no DEADLOCK (decision 3), balance at the free, PHASE (decision 12)."""
 
 from __future__ import annotations
 

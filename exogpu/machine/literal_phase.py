@@ -53,7 +53,7 @@ class PhaseFailure:
 
 @dataclass(slots=True, eq=False)
 class Phase:
-    """What one allocation of an mbarrier has seen; `depths` are those under test."""
+    """The history of one allocation of an mbarrier; `depths` are those under test."""
 
     depths: tuple[int, ...]
     awaited: list[Awaited] = field(default_factory=list)

@@ -34,7 +34,7 @@ def join(members: Threads, threads: Threads) -> Threads:
 
 
 def shares(members: Threads, threads: Threads) -> bool:
-    """Whether some thread of `threads` is a member: the paper's `exists g`."""
+    """Tests whether some thread of `threads` is a member: the paper's `exists g`."""
     if not members:
         return False
     return EVERYONE in members or EVERYONE in threads or not members.isdisjoint(threads)
@@ -48,12 +48,13 @@ def meet(members: Threads, threads: Threads) -> Threads:
 
 
 def covers(members: Threads, threads: Threads) -> bool:
-    """Whether every thread of `threads` is a member: the paper's `for all g`."""
+    """Tests whether every thread of `threads` is a member: the paper's `for all g`."""
     return EVERYONE in members or threads <= members
 
 
 class Grant(IntEnum):
-    """What a witness allows a sync to give (decision 7b); tags carry it from Arrive to Await."""
+    """The grant that a witness lets a sync give (decision 7b); tags carry it from Arrive to
+    Await."""
 
     NOTHING = 0
     TEMPORAL = 1
@@ -65,7 +66,7 @@ Tag: TypeAlias = tuple[int, Grant, QualSet]
 
 
 class Given(NamedTuple):
-    """What a sync gives to a record."""
+    """A sync's gift to a record."""
 
     grant: Grant
     carried: QualSet = frozenset()
@@ -243,7 +244,7 @@ def augment(
 
 
 def own_arrival(policy: Policy, n: int) -> bool:
-    """Whether an Await with skip count `n` receives the tags of its own arrival alone.
+    """Tests whether an Await with skip count `n` receives the tags of its own arrival alone.
 
     Decision `await-own-arrival`, ptx: so it does on an mbarrier (n < 0), since arrival i completes
     one phase of one hardware mbarrier, whatever else has arrived.  Commit groups, cluster syncs
@@ -253,8 +254,8 @@ def own_arrival(policy: Policy, n: int) -> bool:
 
 
 def receives(policy: Policy, n: int, rank: int, bound: int) -> bool:
-    """Whether an Await with skip count `n` and this Max receives a tag of this rank: `i <= Max`,
-    as in the figure, or `i = Max` (`own_arrival`)."""
+    """Tests whether an Await with skip count `n` and this Max receives a tag of this rank: `i <=
+    Max`, as in the figure, or `i = Max` (`own_arrival`)."""
     return rank == bound if own_arrival(policy, n) else rank <= bound
 
 

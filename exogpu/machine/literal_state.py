@@ -51,8 +51,8 @@ Failures: TypeAlias = list[Failure]
 
 @dataclass(slots=True, eq=False)
 class Recorded:
-    """What one execution of one Record made: the same set of records joins every element of its
-    window, and since syncs act on records pointwise, the elements may share them."""
+    """The records of one execution of one Record: the same set joins every element of its window,
+    and since syncs act on records pointwise, the elements may share them."""
 
     moment: Moment
     records: list[VisibilityRecord]

@@ -99,7 +99,7 @@ def check_at(
 
 
 def blank(stages: Stages, sizes: Mapping[str, int] | None, policy: Policy) -> Verdict:
-    """What a verdict starts from."""
+    """Returns the verdict that a check starts from."""
     given = None if sizes is None else dict(sizes)
     return Verdict(proc=stages.name, word="undecided", sizes=given, policy=policy, seconds=0.0)
 
@@ -218,7 +218,7 @@ def _with_condition(stages: Stages, verdict: Verdict, findings: Findings | None 
 
 
 def _doubt(doubt: str) -> str:
-    """What is said of sizes smaller than a refutation's."""
+    """Describes whether sizes smaller than a refutation's are decided."""
     if not doubt:
         return ""
     return f"the smallest sizes that were found; smaller ones are not decided ({doubt})"

@@ -1,4 +1,4 @@
-"""What a check answers: proved, refuted, undecided or error, with its hazards."""
+"""Verdict of a check: proved, refuted, undecided or error, with its hazards."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Verdict:
     note: str = ""
     """Of a refuted procedure: what is not known of sizes smaller than its hazards'."""
     remarks: tuple[str, ...] = ()
-    """Of an imported kernel: what its sizes are, and what its compiler added."""
+    """For an imported kernel: its sizes, and what its compiler added."""
     redundant: tuple[Redundancy, ...] | None = None
     """Synchronisation that is not needed; None where that was not asked."""
     proof: Proof | None = None
@@ -83,7 +83,7 @@ class Verdict:
 
     @property
     def unwritten(self) -> tuple[Diagnostic, ...]:
-        """Of the warnings, those of reads of what nothing has written."""
+        """The warnings of reads of uninitialised memory."""
         return tuple(warning for warning in self.warnings if warning.code == "B607")
 
     @property
@@ -93,7 +93,7 @@ class Verdict:
         return tuple(warning for warning in self.warnings if warning.code not in others)
 
     def __bool__(self) -> bool:
-        """Whether it is proved, for all sizes or those checked: `assert kernel.check()`."""
+        """Tests whether it is proved, for all sizes or those checked: `assert kernel.check()`."""
         return self.word == "proved"
 
     def __repr__(self) -> str:

@@ -11,8 +11,10 @@ from exogpu.symbolic.certificate.strict_json import malformed
 
 
 def assumed(program: Mapping[str, Any]) -> list[str]:
-    """What a program assumes, as a certificate states it: `monotone(offsets)`, and what the
-    import of a kernel rests on."""
+    """Lists a program's assumptions, as a certificate states them.
+
+    These are contracts such as `monotone(offsets)`, and the assumptions of a kernel's import.
+    """
     contracts = [f"{one['kind']}({one['array']})" for one in program.get("contracts", ())]
     return [*contracts, *program.get("imported", {}).get("assumptions", ())]
 

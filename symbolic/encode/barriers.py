@@ -117,7 +117,8 @@ class _Barrier:
     def _has_partner(
         self, site: Site, free: Site, word: str, aim: Aim, sites: Sequence[Site]
     ) -> Script:
-        """That each instance of a site before the free has a partner among the sites."""
+        """Makes the script that each instance of a site before the free has a partner among the
+        sites."""
         script = self.encoder.script()
         here, last = script.free(site, f"{word}."), script.free(free, "free.")
         script.assume(every([exists(here), exists(last), *self.order(here, last)]))

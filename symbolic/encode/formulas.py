@@ -147,7 +147,8 @@ def bearing_on(site: Site, read: Iterable[Sym]) -> set[Sym]:
 
 
 def known_of(instance: Instance, read: Iterable[Sym]) -> BExpr:
-    """What `exists` says of these iterators, and of others as far as they bear on them.
+    """Returns the part of `exists` that concerns these iterators, and others as far as they bear on
+    them.
 
     What is refuted without the rest of it is refuted with it.
     """
@@ -227,7 +228,7 @@ def within_task(first: Instance, second: Instance) -> BExpr:
 
 
 def everyone(site: Site) -> bool:
-    """Whether the site stands at CPU scope: every thread of every task."""
+    """Tests whether the site stands at CPU scope: every thread of every task."""
     return site.op.origin.threads is None
 
 

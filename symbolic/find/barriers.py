@@ -1,4 +1,4 @@
-"""What barriers oblige to: balance at the free and no DEADLOCK (decision 3), for all sizes."""
+"""Checks barriers for all sizes: balance at the free and no DEADLOCK (decision 3)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def earlier(uses: BarrierUses, first: Site, second: Site) -> isl.Map:
 
 
 def barrier_failures(syncs: Syncs, name: Sym) -> Iterator[Finding]:
-    """Where a barrier is out of balance at its free, or may deadlock.
+    """Yields the sizes and instances at which a barrier is out of balance at its free or may
+    deadlock.
 
     Raises UndecidedError where its counts are not quasi-affine.
     """

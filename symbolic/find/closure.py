@@ -1,4 +1,5 @@
-"""Which syncs make a record visible to whom: the witness relation, closed under its step.
+"""Computes which syncs make a record visible, and to which threads: the witness relation, closed
+under its step.
 
 A sync *fires* for a record where the record is a witness of its pre side (rule W), and *grants*
 where it augments the record: a Fence at once, an Arrive at each Await that its tag releases.  A
@@ -59,7 +60,7 @@ class Sight:
 
 
 def shown(site: Site, label: Label, original: QualTL | None, policy: Policy) -> Sight:
-    """What the threads of a granting sync see."""
+    """Returns the timelines on which the threads of a granting sync see the record."""
     full, temporal = full_side(site), temporal_side(site, original, policy)
     if label.grant is Grant.FULL:
         return Sight(full, temporal)
@@ -69,7 +70,8 @@ def shown(site: Site, label: Label, original: QualTL | None, policy: Policy) -> 
 
 
 def fires(site: Site, sight: Sight, original: QualTL | None, policy: Policy) -> Grant:
-    """What a thread that sees a record thus lets a Fence or Arrive give (decision 7b)."""
+    """Returns the grant of a Fence or Arrive that a thread fires with this sight of a record
+    (decision 7b)."""
     pre = pre_side(site, original)
     if pre & sight.full:
         return Grant.FULL
@@ -83,7 +85,7 @@ def fires(site: Site, sight: Sight, original: QualTL | None, policy: Policy) -> 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """How pairs came to be granted: `via` fired, for what was granted before it."""
+    """One step of the closure: `via` fired for pairs granted before it, and so granted more."""
 
     granted: Site
     label: Label
@@ -123,12 +125,12 @@ class Grants:
     """In the order in which they were found: what a step starts from was found before it."""
 
     def of(self, label: Label) -> dict[int, isl.Map]:
-        """Those of one label."""
+        """Returns the pairs of one label, by site."""
         return self.pairs.setdefault(label, {})
 
     @property
     def full(self) -> dict[int, isl.Map]:
-        """Those of full grants."""
+        """Returns the pairs of full grants, by site."""
         return self.of(FULL)
 
     def each(self) -> list[tuple[Label, int, isl.Map]]:
@@ -193,7 +195,7 @@ def close(
 
 
 def _onward(granted: Site, grant: Grant, carried: QualSet) -> Iterator[Label]:
-    """How a sync shows on what its witness has seen, where it fires."""
+    """Yields the labels that a sync fired by this grant gives to its granting site."""
     assert isinstance(granted.op, Fence | Await)
     yield Label(grant)
     for timeline in _ordered(carried & granted.op.temporal):
@@ -220,7 +222,7 @@ def _proxy(syncs: Syncs, op: Record, policy: Policy, checks: Iterable[Check]) ->
 
 
 def _witnesses(op: Record, site: Site) -> bool:
-    """Whether the threads that make a record let a later sync fire."""
+    """Tests whether the threads that make a record fire a later sync with it."""
     return op.level >= Level.UNORDERED and op.timeline in pre_side(site, op.timeline)
 
 
@@ -365,8 +367,8 @@ def _add(grants: Grants, fresh: Grants, step: Step) -> None:
 def granted_at(
     site: Site, label: Label, check: Check, original: QualTL | None, policy: Policy
 ) -> bool:
-    """Whether what `site` shows reaches the level that a check asks for, on one of its timelines
-    (decision 17)."""
+    """Tests whether the sight at `site` reaches the level that a check asks for, on one of its
+    timelines (decision 17)."""
     sight = shown(site, label, original, policy)
     if asked_of_others(check) is Level.FULLY_ORDERED:
         return bool(check.timelines & sight.full)
@@ -374,7 +376,7 @@ def granted_at(
 
 
 def granted_from_start(records: Record, check: Check) -> bool:
-    """Whether the threads that make a record see it at the level that a check asks for."""
+    """Tests whether the threads that make a record see it at the level that a check asks for."""
     if records.timeline is None or records.timeline not in check.timelines:
         return False
     return records.level >= Level.UNORDERED and records.level >= asked_of_others(check)

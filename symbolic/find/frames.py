@@ -83,7 +83,7 @@ class Frame:
 
     @property
     def known(self) -> isl.Set:
-        """What the preconditions say of the parameters of all relations."""
+        """The preconditions, on the parameters of all relations."""
         return self.model.known(self._read)
 
     def context(self) -> isl.Set:
@@ -250,7 +250,7 @@ class Frame:
         return rel.set_under(isl.parse_set(text), self.known)
 
     def everyone(self, site: Site) -> bool:
-        """Whether the site stands at CPU scope: every thread of every task."""
+        """Tests whether the site stands at CPU scope: every thread of every task."""
         return site.op.origin.threads is None
 
     def threads(self, site: Site) -> isl.Map:
@@ -475,7 +475,7 @@ class Frame:
         return as_loaded(same, same_loads(self, first, second), scope)
 
     def _scope(self, name: Sym, site: Site) -> int:
-        """How many dimensions tell the allocations of a variable apart."""
+        """Returns the number of dimensions that distinguish the allocations of a variable."""
         return len(self.model.scope(name, site.op.origin.span)) - self.depth
 
     def in_scope(self, relation: isl.Map, scope: int) -> isl.Map:

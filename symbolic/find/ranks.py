@@ -59,7 +59,7 @@ class Ranks(Counts):
         return found
 
     def is_nest(self, name: Sym) -> bool:
-        """Whether a barrier's ranks are compared by order; its counts agree at the end."""
+        """Tests whether a barrier's ranks are compared by order; its counts agree at the end."""
         return self._nests.get(name) is not None
 
     def received(self, site: Site, await_: Site, plus: int) -> isl.Map:

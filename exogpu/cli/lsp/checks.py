@@ -33,7 +33,7 @@ IDLE: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the server asks for."""
+    """A request of the server."""
 
     path: str
     buffers: Mapping[str, str]

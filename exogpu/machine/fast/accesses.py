@@ -56,7 +56,7 @@ def access_steps(context: Context, ops: list[Access], nest: Nest, parts: Parts) 
 
 
 def _together(machine: Machine, first: Access, op: Access) -> bool:
-    """Whether two accesses make one transition."""
+    """Tests whether two accesses make one transition."""
     return (
         not machine.fine
         and machine.layout.matters(first)
@@ -70,7 +70,7 @@ def _together(machine: Machine, first: Access, op: Access) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
+class _CheckAccess:
     """CheckReads, CheckMutates."""
 
     op: Check
@@ -93,7 +93,7 @@ class _Made:
     signal: _Signal | None
 
 
-_Rule: TypeAlias = _Asked | _Cleared | _Made
+_Rule: TypeAlias = _CheckAccess | _Cleared | _Made
 
 
 @dataclass(slots=True, eq=False)
@@ -120,7 +120,8 @@ class _Signal:
         return tagged((), self.barrier().tags(home, self.targets(e)), (FULL, ()))
 
     def send(self, e: Values, threads: Threads) -> None:
-        """What the trailing barrier obliges to (decisions 3, 12), and its order of execution."""
+        """Sends the arrival of the trailing barrier: its obligations (decisions 3, 12), and its
+        order of execution."""
         machine, barrier = self.machine, self.barrier()
         (home,), targets = self.home(e), self.targets(e)
         found = barrier.check_trailing(home, targets, threads, self.op)
@@ -137,7 +138,7 @@ class _Signal:
 def _rule(context: Context, op: Access, nest: Nest, parts: Parts) -> _Rule:
     match op:
         case Check():
-            return _Asked(op, CheckFacts(op.level, op.convergent, op.timelines))
+            return _CheckAccess(op, CheckFacts(op.level, op.convergent, op.timelines))
         case Clear():
             return _Cleared(op)
         case Record():
@@ -159,7 +160,7 @@ def _signal(context: Context, op: Record, nest: Nest, parts: Parts) -> _Signal |
 def _after(tables: Tables, rule: _Rule, state: StateId, threads: Threads, tags: Tags) -> StateId:
     """The state after one operation; a check leaves it as it is."""
     match rule:
-        case _Asked():
+        case _CheckAccess():
             return state
         case _Cleared():
             reads, mutates = tables.states[state]
@@ -175,7 +176,7 @@ def _after(tables: Tables, rule: _Rule, state: StateId, threads: Threads, tags: 
 
 
 def _failing(
-    tables: Tables, rule: _Asked, state: StateId, threads: Threads
+    tables: Tables, rule: _CheckAccess, state: StateId, threads: Threads
 ) -> list[tuple[HazardKind, int]]:
     """The Records, by number, of which the state has one that is not visible, or a value of another
     task; and what that is."""
@@ -230,7 +231,7 @@ def _one_by_one(
     assert cells is not None
     window = [cell for first, last in windows(e) for cell in range(first, last)]
     for rule in rules:
-        if isinstance(rule, _Asked):
+        if isinstance(rule, _CheckAccess):
             failures = [
                 (kind, store.name, store.index(cell), tables.facts[number].op)
                 for cell in window
@@ -267,7 +268,7 @@ class _Transition:
         """The state after all operations, or FAILS: a check fails that has to be reported."""
         tables, left = self.machine.tables, list(reversed(tags))
         for rule in self.rules:
-            if isinstance(rule, _Asked):
+            if isinstance(rule, _CheckAccess):
                 failing = _failing(tables, rule, state, threads)
                 if any(self._is_news(kind, rule.op, number) for kind, number in failing):
                     return FAILS
@@ -280,7 +281,7 @@ class _Transition:
         return self.machine.observer.wants(kind, op, record)
 
     def states(self, key: Hashable) -> dict[StateId, StateId]:
-        """What is known of the transition for these threads and tags."""
+        """Returns the known results of the transition for these threads and tags."""
         found = self.known.get(key)
         if found is None:
             if len(self.known) >= KEPT:

@@ -25,7 +25,7 @@ Failure: TypeAlias = tuple[HazardKind, int, Op | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BarrierFacts:
-    """What the program text says of a barrier variable."""
+    """The facts about a barrier variable from the program text."""
 
     variable: Variable
     shape: tuple[int, ...]
@@ -106,7 +106,7 @@ class Barrier:
         return tuple((t, UP_TO, max(count, 0)) for t, count in ranks)
 
     def rise(self, home: int) -> int:
-        """How much the next Arrive on the home raises its floor."""
+        """Returns the amount by which the next Arrive on the home raises its floor."""
         counts = self.facts.counts
         if not any(n >= 0 for n in counts):
             return 0
@@ -117,7 +117,8 @@ class Barrier:
         return after - before
 
     def await_rise(self, element: int, w: int) -> int:
-        """How much the next Await on the element raises its floor by making the count w."""
+        """Returns the amount by which the next Await raises the element's floor, by making the
+        count w."""
         before, old = self.floor(element), self.awaits[element]
         self.awaits[element] = w
         after = self.floor(element)

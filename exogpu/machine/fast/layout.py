@@ -1,4 +1,4 @@
-"""What the fast interpreter reads off the program text before it runs.
+"""Reads facts off the program text before the fast interpreter runs.
 
 Which operations can matter at all, where the cells of each variable begin, which timelines each
 Record's visibility can matter on, and what the barriers' elements are.
@@ -81,11 +81,11 @@ class Layout:
     """(variable, mutate) of the Records that some check can meet."""
 
     def resident(self, name: Sym) -> bool:
-        """Whether a variable serves one task of a cluster after another (decision 27)."""
+        """Tests whether a variable serves one task of a cluster after another (decision 27)."""
         return name in self.residents
 
     def matters(self, op: Record | Check | Clear) -> bool:
-        """Whether the operation can have an effect on what is found."""
+        """Tests whether the operation can have an effect on the violations found."""
         side = op.mutate if isinstance(op, Record) else op.mutates
         return (op.access.name, side) in self.recorded
 
@@ -236,7 +236,7 @@ def _most(layout: Layout) -> Threads:
 
 
 def _tags_end(block: Block, resident: set[Sym]) -> bool:
-    """Whether every Await is in a task that has allocated its barrier first; those that reside
+    """Tests whether every Await is in a task that has allocated its barrier first; resident ones
     leave no tags to threads of another task."""
     fresh: set[Sym] | None = None
     for op in block:
@@ -308,7 +308,7 @@ def _survey_barriers(layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tabl
 
 
 def _own_arrivals(policy: Policy, counts: tuple[int, ...]) -> bool:
-    """Whether the Awaits of these skip counts receive the tags of their own arrival alone."""
+    """Tests whether the Awaits of these skip counts receive the tags of their own arrival alone."""
     found = {own_arrival(policy, n) for n in counts}
     if len(found) > 1:
         raise Unsupported("Awaits with n >= 0 and n < 0 on one barrier")

@@ -1,4 +1,4 @@
-"""What syncs do to the visibility records of every element: lambda, lifted (paper, appendix).
+"""Applies syncs to the visibility records of every element: lambda, lifted (paper, appendix).
 
 A lift is one synchronisation with everything it depends on fixed: executing threads, barrier
 elements and relative counts.  It remembers what it made of each family and each state, and in the
@@ -345,7 +345,8 @@ def shifted(tags: Tags, shift: tuple[int, int] | None) -> Tags:
 
 
 def best_tag(tags: Tags, element: int, bound: int) -> Passage:
-    """What an Await of `bound` may give: of several tags the best, and what any carries."""
+    """Returns the passage that an Await of `bound` may give: the best of several tags, and the
+    timelines that any carries."""
     for at, arrival, some, most, crossings in tags:
         if at == element and arrival in (UP_TO, bound):
             limit = bound if arrival == UP_TO else 0

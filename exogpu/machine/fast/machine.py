@@ -29,7 +29,7 @@ TICK: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a check has come: `operations` and `tasks_done` include skipped ones."""
+    """Progress of a check: `operations` and `tasks_done` include skipped ones."""
 
     operations: int
     tasks_done: int
@@ -41,7 +41,7 @@ class WorkLimitError(Exception):
 
 
 class Keep(Enum):
-    """How much of what is wrong a run finds."""
+    """The violations that a run keeps."""
 
     FIRST = "stop at the first operation that fails: its first violation"
     PAIRS = "the first violation of each pair of a record and a check"

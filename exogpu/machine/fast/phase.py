@@ -45,7 +45,7 @@ class Saved:
 
 
 class Phase:
-    """What one allocation of an mbarrier has seen."""
+    """The history of one allocation of an mbarrier."""
 
     def __init__(
         self,
@@ -166,7 +166,8 @@ class Phase:
         return []
 
     def faults_at_free(self) -> list[Fault]:
-        """What is left of (ii); and if every depth is ruled out, what first ruled out depth 1."""
+        """Returns the remaining faults of (ii); if every depth is ruled out, also the faults that
+        first ruled out depth 1."""
         faults = self.faults(self.check_followed(None, None))
         return faults if self.depths else [*faults, *self.first]
 

@@ -55,7 +55,7 @@ FAILS: Final[StateId] = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordFacts:
-    """What all records of one Record share."""
+    """Facts that all records of one Record share."""
 
     number: int
     op: Op | None
@@ -110,7 +110,8 @@ class SyncFacts:
     """Whether threads wait for others, so that it passes execution order on."""
 
     def on(self, facts: RecordFacts) -> Grants:
-        """What the sync looks at and grants, for the records of one Record (decision 7)."""
+        """Returns the timelines that the sync looks at and grants, for the records of one Record
+        (decision 7)."""
         if facts.op is None:
             return Grants(True, (0,), (0,), ()) if self.joins else Grants(False, (), (), ())
         temporal = entries(self.policy, facts.timeline, self.full, self.temporal)
@@ -256,8 +257,8 @@ class Tables:
         return found
 
     def inert(self, state: StateId) -> bool:
-        """Whether no sync of a running task, nor the next task, can change the state: its records
-        are visible wherever that can make a difference, or to no thread of the task."""
+        """Tests whether no sync of a running task, nor the next task, can change the state: each
+        record is visible wherever that matters, or to no thread of the task."""
         found = self._inert.get(state)
         if found is None:
             reads, mutates = self.states[state]
@@ -320,12 +321,12 @@ def _implied(facts: RecordFacts, family: Family, by: Family) -> bool:
 
 
 def complete(facts: RecordFacts, full: tuple[Threads, ...]) -> bool:
-    """Whether no sync at all can add to the visibility."""
+    """Tests whether no sync at all can add to the visibility."""
     return all(full[i] == EVERYONE for i in facts.gains)
 
 
 def saturated(facts: RecordFacts, full: tuple[Threads, ...], temporal: tuple[Threads, ...]) -> bool:
-    """Whether no sync within a task can add to the visibility; then tags are of no use."""
+    """Tests whether no sync within a task can add to the visibility; then tags are of no use."""
     most = facts.most
     return not any(most & ~full[i] for i in facts.full) and not any(
         most & ~(full[i] | temporal[i]) for i in facts.temporal
@@ -365,7 +366,7 @@ def aged(facts: RecordFacts, full: tuple[Threads, ...], young: Threads) -> tuple
 
 
 def leaks(facts: RecordFacts, family: Family) -> bool:
-    """Whether a read that meets these records finds a value of another task."""
+    """Tests whether a read that meets these records finds a value of another task."""
     return facts.young is not None and not family[2][facts.young]
 
 
@@ -380,7 +381,7 @@ class CheckFacts:
 
 
 def visible(check: CheckFacts, threads: Threads, facts: RecordFacts, family: Family) -> bool:
-    """Whether every record of the family passes the check by these threads."""
+    """Tests whether every record of the family passes the check by these threads."""
     if check.level is Level.INVISIBLE:
         return True
     level = check.level
