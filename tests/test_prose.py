@@ -7,7 +7,7 @@ import pytest
 from tests.pages import DOCS, ROOT
 from tests.prose import LONGEST, MEAN, sentences, too_long
 
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
 NOT_YET = {
     "amir.md",
     "architecture.md",
@@ -16,8 +16,6 @@ NOT_YET = {
     "campaign-further.md",
     "campaign-running.md",
     "campaign.md",
-    "changelog.md",
-    "contributing.md",
     "decisions.md",
     "editor.md",
     "emulated.md",
@@ -41,7 +39,7 @@ NOT_YET = {
     "tutorial.md",
 }
 """Pages with longer sentences; this list may only shrink."""
-MOST = 30
+MOST = 28
 """As many as are on it."""
 
 

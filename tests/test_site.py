@@ -14,7 +14,7 @@ import pytest
 from exogpu.result.codes import CODES
 from tests.pages import BLOCK, DOCS, ROOT
 
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 NAMED = re.compile(r"^ +- (?:[^:\n]+: )?([\w-]+\.md)$", re.M)
 MADE = {"codes.md"}
