@@ -64,7 +64,7 @@ class Placed:
 
     def least(self, size: Sym) -> int:
         """The least value of a size, preconditions aside: 0 where one of them admits it, else 1
-        (decision 6)."""
+        (decision `empty-loops`)."""
         if size not in self._least:
             self._least[size] = least_of(self.program, size)
         return self._least[size]
@@ -72,7 +72,7 @@ class Placed:
     def is_numbered(self, name: Sym) -> bool:
         """Whether the Arrives on a barrier are numbered: not those on flags that are arrived on or
         awaited where a value from memory is known, which may tell which flag it is, or whether.
-        An Await of a flag waits for all, whatever their number (decision 37)."""
+        An Await of a flag waits for all, whatever their number (decision `flags`)."""
         if name not in self._numbered:
             inside = (op for load in self.loads for op in operations(load.body))
             self._numbered[name] = not (
@@ -84,8 +84,8 @@ class Placed:
         return self._numbered[name]
 
     def joins(self, site: Site) -> bool:
-        """Whether a Fence or an Arrive passes execution order on (decision 12): where threads wait
-        for others than themselves."""
+        """Whether a Fence or an Arrive passes execution order on (decision `mbarrier-phase`): where
+        threads wait for others than themselves."""
         match site.op:
             case Fence(joins=joins):
                 return joins
@@ -97,7 +97,7 @@ class Placed:
 
     def within_a_task(self, name: Sym, first: Site, second: Site) -> bool:
         """Whether chains of syncs order a record and a check within one task alone, though memory
-        resides in their launch (decision 27).
+        resides in their launch (decision `resident-memory`).
 
         So they do of other variables: two tasks may be of two clusters.  And of reads that may find
         a value: none passes from one task to the next.

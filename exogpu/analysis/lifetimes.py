@@ -1,4 +1,5 @@
-"""Where each variable's lifetime ends (decision 8, `host-lifetime`): inserts the frees.
+"""Where each variable's lifetime ends (decision `shared-lifetime`, `host-lifetime`): inserts the
+frees.
 
 A: f32[64] @ CudaSmemLinear          A: f32[64] @ CudaSmemLinear
 fill(A[0:64])                        fill(A[0:64])

@@ -1,5 +1,5 @@
-"""What two values from memory have to do with each other (decision 32): two loads of one element
-have one value, and a contract on an array orders them, or tells them apart."""
+"""What two values from memory have to do with each other (decision `loaded-values`): two loads of
+one element have one value, and a contract on an array orders them, or tells them apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How deep the ring of an mbarrier is (decision 4.12): one answer for prover and code generator."""
+"""How deep the ring of an mbarrier is (decision `mbarrier-phase`): one answer for prover and code
+generator."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A program at given sizes with its tasks dealt out to clusters, where memory resides in them.
 
-A launch whose variables reside (decision 27) is read as one cluster that executes all tasks in
-their order.  Here each cluster of a choice allocates them anew and executes its own tasks:
+A launch whose variables reside (decision `resident-memory`) is read as one cluster that executes
+all tasks in their order.  Here each cluster of a choice allocates them anew and executes its own
+tasks:
 
 cluster 0: Alloc tile; task 2; task 0; Release tile
 cluster 1: Alloc tile; task 1; Release tile

@@ -1,4 +1,5 @@
-"""What resides in a cluster from task to task (decision 27), and the clusters that tasks go to.
+"""What resides in a cluster from task to task (decision `resident-memory`), and the clusters that
+tasks go to.
 
 A task begins: threads that have executed the cluster's task before execute this one.  So in the
 records of what resides, and in the execution order that its barriers follow, each thread of the

@@ -16,7 +16,8 @@ from exogpu.result.proof import Proof
 
 
 class Policy(Enum):
-    """Which tables and rules hold: those that follow PTX (decision 7), or the paper's figures."""
+    """Which tables and rules hold: those that follow PTX (decision `policies`), or the paper's
+    figures."""
 
     PTX = "ptx"
     PAPER = "paper"

@@ -1,4 +1,4 @@
-"""Where slots that are private to a cluster are not as a task requires (decision 42).
+"""Where slots that are private to a cluster are not as a task requires (decision `private-slot`).
 
 A task requires it of their numbers as it begins, where these slots are bound.  Where counts are
 expressions that is exact; in nests what is not known to hold may fail, and the machine says whether

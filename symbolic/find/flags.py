@@ -1,4 +1,4 @@
-"""How many arrivals each Await of a flag waits for, for code generation (decision 37)."""
+"""How many arrivals each Await of a flag waits for, for code generation (decision `flags`)."""
 
 from __future__ import annotations
 

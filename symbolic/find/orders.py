@@ -1,5 +1,5 @@
-"""What PHASE asks for (decision 12), as ISL finds it: an Await that a thread is ordered after, an
-arrival that is ordered after a thread, and the chains between.
+"""What PHASE asks for (decision `mbarrier-phase`), as ISL finds it: an Await that a thread is
+ordered after, an arrival that is ordered after a thread, and the chains between.
 
 The order is of execution: it starts at an Await with its threads, and every sync for which
 threads wait for others passes it on.

@@ -1,5 +1,6 @@
 """Whether a refutation is at the smallest sizes: Z3 and the concrete machine have a look at what
-is smaller, since ISL's lexicographic minimum may drop a part of a domain (decision 25).
+is smaller, since ISL's lexicographic minimum may drop a part of a domain (decision
+`confirmed-answers`).
 
 Sizes are compared by their rank: the sum of their magnitudes, then the magnitudes of index
 arguments, then all values in order.

@@ -115,12 +115,13 @@ class _Signal:
         return barrier
 
     def tags(self, e: Values) -> Tags:
-        """`P(z, n) = {a}`, with the count of the home (decision 15)."""
+        """`P(z, n) = {a}`, with the count of the home (decision `multicast-tags`)."""
         (home,) = self.home(e)
         return tagged((), self.barrier().tags(home, self.targets(e)), (FULL, ()))
 
     def send(self, e: Values, threads: Threads) -> None:
-        """What the trailing barrier obliges to (decisions 3, 12), and its order of execution."""
+        """What the trailing barrier obliges to (decisions `await-counts`, `mbarrier-phase`), and
+        its order of execution."""
         machine, barrier = self.machine, self.barrier()
         (home,), targets = self.home(e), self.targets(e)
         found = barrier.check_trailing(home, targets, threads, self.op)
