@@ -9,7 +9,8 @@ from tests.pages import BLOCK
 
 MEAN, LONGEST = 18, 35
 """Words: of a page's sentences at most so many in the mean, and of any at most so many."""
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_COMMENT = re.compile(r"<!-- begin (\S+) -->.*?<!-- end \1 -->|<!--.*?-->", re.DOTALL)
+"""A part that a campaign generates, or a comment."""
 _INDENTED = re.compile(r"(?<=\n\n)(?:(?: {4}|\t)[^\n]*\n+)+")
 _LINE = re.compile(r"^(?:\||#)[^\n]*$", re.M)
 _ITEM = re.compile(r"^\s*(?:[-*]|\d+\.)\s+", re.M)

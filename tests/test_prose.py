@@ -13,25 +13,16 @@ NOT_YET = {
     "architecture.md",
     "benchmarks.md",
     "c-interface.md",
-    "campaign-further.md",
-    "campaign-running.md",
-    "campaign.md",
     "decisions.md",
     "editor.md",
-    "emulated.md",
-    "gpu-fuzz-reach.md",
-    "gpu-fuzz.md",
     "gpu-results.md",
-    "hostile.md",
     "kernels.md",
     "language.md",
     "lowering.md",
     "museum.md",
-    "mutants.md",
     "performance.md",
     "proof.md",
     "reading-a-refutation.md",
-    "schedules.md",
     "scheduling.md",
     "synchronise.md",
     "tma.md",
@@ -39,7 +30,7 @@ NOT_YET = {
     "tutorial.md",
 }
 """Pages with longer sentences; this list may only shrink."""
-MOST = 28
+MOST = 19
 """As many as are on it."""
 
 

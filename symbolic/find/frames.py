@@ -347,8 +347,7 @@ class Frame:
         return self._texts[key]
 
     def _one_task(self, order: isl.Map, first: Site, second: Site) -> isl.Map:
-        """Without pairs at one position that are of two tasks, or at two of one (decision
-        `resident-memory`)."""
+        """Without pairs at one position of two tasks, or at two of one: `resident-memory`."""
         tasks = of_tasks(first)
         if not tasks or not of_tasks(second) or not one_cluster(first, second):
             return order
