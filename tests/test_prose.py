@@ -11,8 +11,6 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
 NOT_YET = {
     "amir.md",
     "benchmarks.md",
-    "c-interface.md",
-    "decisions.md",
     "gpu-results.md",
     "kernels.md",
     "language.md",
@@ -22,7 +20,7 @@ NOT_YET = {
     "scheduling.md",
 }
 """Pages with longer sentences; this list may only shrink."""
-MOST = 11
+MOST = 9
 """As many as are on it."""
 
 
