@@ -1,4 +1,4 @@
-"""What the site has beside these pages: all codes, all instructions, the sources that pages link to.
+"""What the site has beside these pages: codes, instructions, the sources that pages link to.
 
 Pages link to files of the repository by paths that work where the repository is browsed
 (`../examples/...`); in the site each such file is a page of its own.
