@@ -12,13 +12,12 @@ NOT_YET = {
     "amir.md",
     "benchmarks.md",
     "kernels.md",
-    "language.md",
     "lowering.md",
     "performance.md",
     "proof.md",
 }
 """Pages with longer sentences; this list may only shrink."""
-MOST = 7
+MOST = 6
 """As many as are on it."""
 
 
