@@ -5,7 +5,7 @@
 Each input is a call of the real program in a folder of its own.  It must not show a traceback, must
 end in time, and must exit with a status that is right: a file that is no Python never exits with 0,
 the status agrees with the verdicts that --json lists, and 4, a failure of exogpu, is a finding.
-A whole run of at least 2,000 inputs writes docs/hostile.md at its end.
+A whole run of at least 2,000 inputs writes its part of docs/campaigns.md at its end.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from hostile_calls import MAKERS, case  # noqa: E402
 from hostile_files import Case  # noqa: E402
 from rich.progress import Progress  # noqa: E402
 
+from campaigns import cases  # noqa: E402
+
 # What a call would import is there before the first fork.
 from exogpu.cli.commands import app, main  # noqa: E402
 from exogpu.cli.outcome import STATUS, worst  # noqa: E402
@@ -46,7 +48,6 @@ LIMIT: Final = 90.0
 """Seconds after which a call hangs: several checks, on a machine that does other things too."""
 
 WHOLE: Final = 2000
-PAGE: Final = ROOT / "docs" / "hostile.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +214,7 @@ def _redirect(streams: str, folder: Path) -> None:
 
 
 def page(ended: Sequence[Ended], seed: int, seconds: float) -> str:
-    """docs/hostile.md."""
+    """Its part of docs/campaigns.md."""
     kinds: Mapping[str, list[Ended]] = defaultdict(list)
     for one in ended:
         kinds[one.case.kind].append(one)
@@ -244,13 +245,6 @@ def page(ended: Sequence[Ended], seed: int, seconds: float) -> str:
 def _title(one: Ended) -> str:
     call = " ".join(one.case.arguments)[:200]
     return f"{one.number}, {one.case.kind}: `exogpu {call}`: {one.wrong}"
-
-
-def _replace(path: Path, text: str) -> None:
-    """Whole or not at all."""
-    part = path.with_suffix(".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
 
 
 def _options() -> argparse.Namespace:
@@ -285,7 +279,7 @@ def run() -> int:
     found = sum(bool(one.wrong) for one in ended)
     print(f"{len(ended)} inputs, {found} findings, {monotonic() - start:.0f} s")
     if len(ended) >= WHOLE:
-        _replace(PAGE, page(ended, options.seed, monotonic() - start))
+        cases.write_section("hostile", page(ended, options.seed, monotonic() - start))
     return 1 if found else 0
 
 

@@ -1,4 +1,5 @@
-"""Flags as text: counts in global memory, which one thread raises for all, or polls (decision 37).
+"""Flags as text: counts in global memory, which one thread raises for all, or polls (decision
+`flags`).
 
 An Await waits for as many arrivals as a proof has counted.  Its count is then all that there ever
 are, so that no later arrival is taken for an earlier one.

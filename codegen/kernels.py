@@ -124,7 +124,8 @@ def kernel(
     nests, lines = _tasks(launch, device, order)
     body += [*lines, *_end(launch)]
     if launch.dependent:
-        # Whoever waits for this launch has waited for the one before it, too (decision 30).
+        # Whoever waits for this launch has waited for the one before it, too (decision
+        # `dependent-launch`).
         body += emit("await launch")
     body = [*references, *_builtins(body, launch, shared), *body]
     note_helpers("\n".join(body), helpers)
@@ -354,8 +355,8 @@ def _start(barriers: Barriers, launch: DeviceFunction, maps: Sequence[str], *, m
 
 def _end(launch: DeviceFunction) -> Lines:
     """After the tasks, where memory resided: no CTA of a cluster leaves while another may still
-    arrive on its mbarriers or write its memory (decision 27).  A CTA alone has nobody to wait for:
-    its memory lives until all of its threads are over."""
+    arrive on its mbarriers or write its memory (decision `resident-memory`).  A CTA alone has
+    nobody to wait for: its memory lives until all of its threads are over."""
     return emit("fence cluster") if launch.cluster_dim > 1 and resident(launch) else []
 
 

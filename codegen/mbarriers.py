@@ -10,15 +10,16 @@ or, where several roles arrive on it, or await it, each phase by one of them, al
 each of them does, see `exogpu.codegen.counting`).  So all running totals agree on the number of the
 next task's first arrival.  Arrival number r, counted over all tasks, is phase r / depth of mbarrier
 r % depth; its parity is r / depth % 2.  An Await with skip m waits for its own number - m, and not
-at all for the first m of a task, or, where the variable resides from task to task (decision 27), of
-the kernel: then the model counts on as the hardware does.  When it waits, phase r / depth - 1 of
-the mbarrier is over, in an earlier task or, as PHASE (iii) says, because it was awaited depth
-Awaits ago, here by the same thread or by one that it follows; PHASE (ii) says that phase
-r / depth + 1 is not.  Where several roles await an element its ring is as deep as PHASE was proved
-for, no deeper.
+at all for the first m of a task, or, where the variable resides from task to task (decision
+`resident-memory`), of the kernel: then the model counts on as the hardware does.  When it waits,
+phase r / depth - 1 of the mbarrier is over, in an earlier task or, as PHASE (iii) says, because it
+was awaited depth Awaits ago, here by the same thread or by one that it follows; PHASE (ii) says
+that phase r / depth + 1 is not.  Where several roles await an element its ring is as deep as PHASE
+was proved for, no deeper.
 
-The elements along a dimension of roles (decision 32) are one ring: each role counts what it does on
-its own, all counts are those of one phase, and a phase takes the arrivals of all roles that arrive.
+The elements along a dimension of roles (decision `shared-phases`) are one ring: each role counts
+what it does on its own, all counts are those of one phase, and a phase takes the arrivals of all
+roles that arrive.
 """
 
 from __future__ import annotations

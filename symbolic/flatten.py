@@ -42,8 +42,8 @@ def sites(by_position: Positions) -> tuple[Site, ...]:
     """Every operation of the program but loops and guards, in program order; and a loop where it
     binds a slot, as the place where it counts, or a value from memory, as where it is loaded.
 
-    A load has one iteration, and where it is reached its value is in its range (decision 32): it is
-    the last of the loops of a site that reads it, and not around others.
+    A load has one iteration, and where it is reached its value is in its range (decision
+    `loaded-values`): it is the last of the loops of a site that reads it, and not around others.
 
     Raises UndecidedError where tasks begin elsewhere than at the start of a loop's body, or one
     loop stands in two places; or where what resides depends on the task.

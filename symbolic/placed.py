@@ -64,7 +64,7 @@ class Placed:
 
     def least(self, size: Sym) -> int:
         """The least value of a size, preconditions aside: 0 where one of them admits it, else 1
-        (decision 6)."""
+        (decision `empty-loops`)."""
         if size not in self._least:
             self._least[size] = least_of(self.program, size)
         return self._least[size]
@@ -74,7 +74,7 @@ class Placed:
 
         Those on a flag are not, if it is arrived on or awaited where a value from memory is known:
         the value may tell which flag it is, or whether.  An Await of a flag waits for all, whatever
-        their number (decision 37).
+        their number (decision `flags`).
         """
         if name not in self._numbered:
             inside = (op for load in self.loads for op in operations(load.body))
@@ -87,7 +87,7 @@ class Placed:
         return self._numbered[name]
 
     def joins(self, site: Site) -> bool:
-        """Tests whether a Fence or an Arrive passes execution order on (decision 12): its threads
+        """Tests whether a Fence or an Arrive passes execution order on (decision `mbarrier-phase`): its threads
         wait for others than themselves."""
         match site.op:
             case Fence(joins=joins):
@@ -100,7 +100,7 @@ class Placed:
 
     def within_a_task(self, name: Sym, first: Site, second: Site) -> bool:
         """Tests whether chains of syncs order a record and a check within one task alone, though
-        memory resides in their launch (decision 27).
+        memory resides in their launch (decision `resident-memory`).
 
         So they do of other variables: two tasks may be of two clusters.  And of reads that may find
         a value: none passes from one task to the next.

@@ -118,8 +118,8 @@ def _listed(items: Iterable[str], none: str) -> str:
 def text(
     found: Summary, command: str, device: str, checked: Mapping[str, str], of: str = ""
 ) -> str:
-    """docs/gpu-fuzz.md; `checked` says what each tool of compute-sanitizer found, `of` what the
-    programs are of, where that is not everything."""
+    """A part of docs/campaigns.md; `checked` says what each tool of compute-sanitizer found, `of`
+    what the programs are of, where that is not everything."""
     total = sum(found.states.values())
     states = ", ".join(f"{count} {state}" for state, count in found.states.most_common())
     wrong = _listed((f"`{n}`: {w}" for n, w in found.wrong.items()), "None was wrong.")

@@ -120,7 +120,7 @@ def is_on_host(variable: Declared) -> bool:
 
 def t_qarr(low: Lowering, timeline: SyncTL) -> QualTL:
     """`T_qarr`: `Sm80_cp_async_qual` if it is in `T_qfull`, else `cuda_in_order_ram_qual`
-    (decision 2)."""
+    (decision `figures-read`)."""
     return QualTL.SM80 if QualTL.SM80 in timeline.under(low.policy).full else QualTL.CUDA2
 
 
@@ -258,9 +258,9 @@ def recorded(low: Lowering, call: CallInstr, record: Record, data: Desugared | N
     """The record with the call's trailing barrier, whose home's count tags the targets.
 
     Of a multicast, one record for the threads of each CTA, whose own element is their home;
-    `data` says how the record's window is distributed, if it is.  Decision 15: what lands in a CTA
-    completes on the element of that CTA alone; of a source that all of them get, any that
-    completes has been read.
+    `data` says how the record's window is distributed, if it is.  Decision `multicast-tags`: what
+    lands in a CTA completes on the element of that CTA alone; of a source that all of them get, any
+    that completes has been read.
     """
     if call.trailing is None:
         return (record,)
@@ -302,7 +302,7 @@ def _landed(record: Record, barrier: Access, signals: Desugared, data: Desugared
 
 def t_trailing(low: Lowering, call: CallInstr) -> Iterator[Op]:
     """`for e in T_ex(e_z): RecordRead(fully-ordered, false, e, none, {}, T_e(e_z))`: the barrier's
-    own record, without a timeline (decision 4)."""
+    own record, without a timeline (decision `arrive-counts`)."""
     if call.trailing is None or is_exempt(low, call.trailing):
         return
     own = Record(
@@ -353,7 +353,7 @@ def _clearing(
     ops: Iterator[Op], written: Sequence[Overwritten] | None, shared: bool
 ) -> Iterator[Op]:
     """ClearMutates of what is overwritten alone: an element that keeps its value keeps its record
-    (decision 39).
+    (decision `partial-overwrite`).
 
     Elements are told one by one in shared memory, where what an earlier task has left is looked
     for.  Elsewhere none is cleared: an earlier write is then asked for although it cannot be read.

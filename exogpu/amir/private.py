@@ -1,4 +1,5 @@
-"""Slots that are private to a cluster, and what a program has to require of them (decision 42).
+"""Slots that are private to a cluster, and what a program has to require of them (decision
+`private-slot`).
 
 A barrier that resides counts what its own cluster has done: another cluster that executes the task
 has another number.  So a slot of it indexes memory that resides, and is nothing else.  Which

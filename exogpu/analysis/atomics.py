@@ -1,4 +1,5 @@
-"""Atomic operations on a variable that nothing orders are all adds, or all maxima (decision 31)."""
+"""Atomic operations on a variable that nothing orders are all adds, or all maxima (decision
+`atomic-operations`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Bounds of every access, for all sizes that the preconditions admit (decisions 6 and 13).
+"""Bounds of every access, for all sizes that the preconditions admit (decisions `empty-loops` and
+`bounds`).
 
 What must hold is collected as obligations: a domain of instances and the conditions that no
 instance may satisfy.  Z3 is asked about all together; what it does not refute, ISL answers domain
@@ -361,7 +362,7 @@ def _access(stmt: Stmt, access: Access, scope: _Scope) -> Iterator[Bound]:
 
 
 def _body(stmt: CallInstr, scope: _Scope) -> Iterator[Bound]:
-    """The elements that the instruction's body touches under its guards (decision 13).
+    """The elements that the instruction's body touches under its guards (decision `bounds`).
 
     That they lie in the operand's own shape is checked where the instruction is defined.
     """

@@ -120,7 +120,8 @@ class _Walk:
         return found
 
     def scalar(self, stmt: Assign | Reduce, tiling: Tiling) -> None:
-        """Decision 11: exactly one thread executes a scalar assignment or reduction."""
+        """Decision `scalar-statements`: exactly one thread executes a scalar assignment or
+        reduction."""
         if tiling.threads != 1:
             of_tiles = "; over the elements of a register tile, for m, n in fragment(tile):"
             self.refuse(

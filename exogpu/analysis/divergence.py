@@ -1,4 +1,4 @@
-"""DIVERGENCE (decision 10): a mechanism whose unit exceeds the scope that it stands in.
+"""DIVERGENCE (decision `divergence`): a mechanism whose unit exceeds the scope that it stands in.
 
 The hardware waits for every thread of the mechanism's unit, and some of them never come: they
 took another branch, or a loop gave them other work.  A guard on control variables never
@@ -53,7 +53,7 @@ class Mechanisms:
 
     barriers: Mapping[Sym, BarrierMechanism]
     kinds: Mapping[Sym, GroupKind]
-    """Told by the timeline of the variable's first Arrive (decision 16)."""
+    """Told by the timeline of the variable's first Arrive (decision `solitary-mechanisms`)."""
     before: Mapping[Sym, QualSet]
     """The timelines that some Arrive on the variable is full in."""
     roles: Mapping[Sym, Roles]

@@ -66,7 +66,7 @@ def conjuncts(condition: BExpr) -> Iterator[BExpr]:
 
 @lru_cache(maxsize=4096)
 def admits_zero(proc: Proc | Instr, size: Sym) -> bool:
-    """Tests whether a precondition admits 0 for a size, as `assert n >= 0` does (decision 6).
+    """Tests whether a precondition admits 0 for a size, as `assert n >= 0` does (decision `empty-loops`).
 
     Such a precondition reads no other variable, holds at 0, and bounds the size from below.
     """
@@ -214,7 +214,8 @@ def smallest(domain: Domain, condition: str) -> Instance | None:
 
     Smallest is: by the sum of the sizes and of the magnitudes of the index arguments, then by
     those magnitudes, then parameter by parameter, then iterator by iterator, outermost first.
-    What ISL finds is confirmed by Z3, which looks for itself where it is not (decision 25).
+    What ISL finds is confirmed by Z3, which looks for itself where it is not (decision
+    `confirmed-answers`).
     """
     names = [identifier(v) for v in domain.variables]
     magnitudes, addends, extra = _magnitudes(domain.params)

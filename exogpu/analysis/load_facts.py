@@ -1,4 +1,4 @@
-"""Relations between two values from memory (decision 32): two loads of one element have one value,
+"""Relations between two values from memory (decision `loaded-values`): two loads of one element have one value,
 and a contract on an array orders them, or makes them differ."""
 
 from __future__ import annotations

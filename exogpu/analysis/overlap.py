@@ -1,4 +1,5 @@
-"""Operands of one call that share a variable are disjoint where one is written (decision 19).
+"""Operands of one call that share a variable are disjoint where one is written (decision
+`operand-overlap`).
 
 An instruction's meaning is sequential; the hardware reads all before it writes.  The two agree on
 windows that have no element in common, and on one and the same window where the instruction

@@ -1,4 +1,4 @@
-"""Computes the depth of an mbarrier's ring (decision 4.12): one answer for prover and code
+"""Computes the depth of an mbarrier's ring (decision `arrive-counts`.12): one answer for prover and code
 generator."""
 
 from __future__ import annotations

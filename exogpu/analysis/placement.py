@@ -1,4 +1,4 @@
-"""Operands lie in memory as their instruction asks, for all sizes (decision 21).
+"""Operands lie in memory as their instruction asks, for all sizes (decision `operand-alignment`).
 
 Strides are products of sizes, which are not affine.  Their remainders decide, and those of a
 product follow from those of its factors: the sizes are split by remainders, and for each case the

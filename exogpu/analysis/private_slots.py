@@ -1,4 +1,4 @@
-"""Slots of barriers that outlive a task: numbers of one cluster alone (decision 42).
+"""Slots of barriers that outlive a task: numbers of one cluster alone (decision `private-slot`).
 
 with CudaDeviceFunction(blockDim=64):
     tile: f32[3, 32] @ CudaSmemLinear

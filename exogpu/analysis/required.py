@@ -108,8 +108,8 @@ def _known_by_record(variable: Variable) -> bool:
 
 
 def _call(call: CallInstr, declared: Mapping[Sym, Variable]) -> Iterator[Required]:
-    """The elements that the instruction's body touches under its guards (decision 13), and what the
-    instruction asks of its arguments."""
+    """The elements that the instruction's body touches under its guards (decision `bounds`), and
+    what the instruction asks of its arguments."""
     instr = call.instr
     values = control_values(instr.params, call.arguments)
     for param, argument in zip(instr.params, call.arguments, strict=True):

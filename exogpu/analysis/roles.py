@@ -9,7 +9,7 @@ with CudaWarps(name="c"):
     Await(full[1], cuda_in_order, ~0)
 
 The abstract machine has a barrier for each element, and an Arrive or Await of `:` is one of each.
-The hardware has one mbarrier for all: decision 35.
+The hardware has one mbarrier for all: decision `shared-phases`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Solitary mechanisms (decision 16): a thread has one group counter of each kind."""
+"""Solitary mechanisms (decision `solitary-mechanisms`): a thread has one group counter of each
+kind."""
 
 from __future__ import annotations
 

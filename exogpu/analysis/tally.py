@@ -81,7 +81,7 @@ def _all(parts: Sequence[Part]) -> Iterator[Part]:
 
 
 def _is_single(loop: Repeated) -> bool:
-    """Whether a loop has one iteration, whatever its iterator is."""
+    """Returns whether a loop has one iteration, whatever its iterator is."""
     return loop.hi == Add(loop.lo, Int(1))
 
 
@@ -115,7 +115,7 @@ class _Tally:
                 before[element] = self.after(part, element, before[element])
 
     def after(self, part: Part, element: Element, count: CExpr | None) -> CExpr | None:
-        """What comes before the end of a part."""
+        """Returns the count before the end of a part; None where it is no expression."""
         try:
             total = self.total(part, element, {})
         except UncountedError:
@@ -125,7 +125,7 @@ class _Tally:
     def inside(
         self, loop: Repeated, before: Mapping[Element, CExpr | None]
     ) -> Iterator[tuple[Element, CExpr | None]]:
-        """What comes before an iteration of a loop."""
+        """Yields the counts before an iteration of a loop."""
         for element, count in before.items():
             if count is None or _is_single(loop):
                 yield element, count

@@ -101,7 +101,7 @@ def sizes_for(
 
 
 def unfit_for(procedures: Sequence[Procedure], sizes: Mapping[str, int]) -> dict[Procedure, str]:
-    """Which of several procedures cannot be checked at the sizes given by name, and why.
+    """Maps the procedures that cannot be checked at the sizes given by name to the reason.
 
     None where they suit no procedure: then each says so as an error, with its place.
     """

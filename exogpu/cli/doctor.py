@@ -155,7 +155,7 @@ def _gpus() -> Iterator[Finding]:
 
 
 def draw_findings(findings: Iterable[Finding]) -> Text:
-    """What the doctor found, a line a part, and the command that repairs it."""
+    """Draws the doctor's findings, a line a part, and the command that repairs it."""
     text = Text()
     for finding in findings:
         mark = ("ok", "green") if finding.found else ("absent", "dim")

@@ -1,7 +1,7 @@
 """Applies an edit to a program.
 
 An edit is `None` where it cannot be made: a barrier that has ended, an iterator that is not known
-there, a pair of timelines that no lowering keeps (decision 24).
+there, a pair of timelines that no lowering keeps (decision `lowering-claims`).
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _with_first(program: Program, edit: First) -> Program | None:
     if second is not None and not all(_is_second(program, op, second) for op in copies):
         return None
     if isinstance(edit.op, Arrive) and _is_group(program, edit.op.home.name):
-        # Its timeline says which kind of group it is (decision 16).
+        # Its timeline says which kind of group it is (decision `solitary-mechanisms`).
         kinds = {group_kind(tl) for tl in SYNC_TIMELINES.values() if _has(edit.op, tl, program)}
         if group_kind(first) not in kinds:
             return None
@@ -167,7 +167,8 @@ def _with_skip(program: Program, edit: Skip) -> Program | None:
 
 
 def _deepened(program: Program, made: Program, name: Sym) -> Program:
-    """With the ring depths that the skips of a barrier's guard group give now (decision 12)."""
+    """With the ring depths that the skips of a barrier's guard group give now (decision
+    `mbarrier-phase`)."""
     (variable,) = (v for v in program.variables if v.name == name)
     guard = variable.guard or variable.name
     group = {v.name for v in program.variables if guard in (v.name, v.guard)}

@@ -78,7 +78,8 @@ class PassedOn:
     after: PassedOn | None
     """The one that made it visible to this one's threads; None where the access itself did."""
     carried: QualSet = frozenset()
-    """The timelines of the async proxy on which it is passed on in full (decision 7d)."""
+    """The timelines of the async proxy on which it is passed on in full (decision
+    `proxy-fence-anywhere`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

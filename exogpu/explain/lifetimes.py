@@ -1,4 +1,4 @@
-"""Who takes the bytes of a shared variable after its end: what FREE protects it from."""
+"""Finds who takes the bytes of a shared variable after its end: FREE protects it from that."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGER: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Successor:
-    """What takes the memory of a variable."""
+    """Names the statement or task that takes the memory of a variable."""
 
     called: str
     """`the next task of this CTA`"""
@@ -27,7 +27,7 @@ class Successor:
 
 
 def successor(program: Program, check: Check) -> Successor | None:
-    """What may overwrite the memory that ends: `the next task of this CTA`; None of host memory.
+    """Finds who may overwrite the memory that ends: `the next task of this CTA`; None on the host.
 
     A shared variable gives its bytes to the next one of its block, to the next iteration around
     it, or at the end of its task to the next task of the CTA.

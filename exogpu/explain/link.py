@@ -133,7 +133,7 @@ class _Teller:
         return BrokenLink(self._chain(self._furthest()), *told)
 
     def _of_tasks(self) -> BrokenLink:
-        """Two tasks are ordered by flags alone (decision 37)."""
+        """Two tasks are ordered by flags alone (decision `flags`)."""
         if not any(variable.counts_all for variable in self.program.variables):
             return BrokenLink((), "tasks of one kernel are never ordered, but by flags")
         if (taken := self._flag_takes_less()) is not None:

@@ -433,7 +433,7 @@ def _repairs(
 def _unordered(
     violation: Violation, sizes: Mapping[str, int], program: Program | None
 ) -> tuple[str, str]:
-    """What is not ordered, and what the second statement is; empty where the kind tells."""
+    """Says which accesses are not ordered, and names the second statement, if the kind does not."""
     element, check, record = element_of(violation), violation.check, violation.record
     assert isinstance(check, Check) and isinstance(record, Record)
     if record.timeline is None:
@@ -460,7 +460,7 @@ def _unordered(
 def _overwritten(
     access: str, check: Check, sizes: Mapping[str, int], program: Program | None
 ) -> tuple[str, str]:
-    """Who takes the bytes of memory that ends, and where."""
+    """Says who takes the bytes of memory that ends, and where."""
     by = None if program is None else successor(program, check)
     if program is None or by is None:
         return f"{access} is not ordered before its memory ends", ""

@@ -67,7 +67,7 @@ def _truth(at: Translator, operation: Operation, name: str) -> Condition:
 
 
 def _parts(at: Translator, view: View, tile: str, held: str) -> str:
-    """What tells the map from threads to bytes; empty where threads have elements in common.
+    """Returns a key of the map from threads to bytes; empty where threads share elements.
 
     Two accesses of one map are of the same bytes, or of none in common: so the map tells where
     tiles begin, too.
@@ -82,7 +82,7 @@ def _parts(at: Translator, view: View, tile: str, held: str) -> str:
 
 
 def _begins(at: Translator, view: View) -> str | None:
-    """Where tiles of a buffer may begin; None for what is no tile."""
+    """Returns where tiles of a buffer may begin; None for what is no tile."""
     buffer = at.memory.buffers.get(view.buffer)
     if buffer is None:
         return None

@@ -101,7 +101,7 @@ def _meets(kind: str) -> bool:
 
 
 def _is(found: str, expected: str) -> bool:
-    """Whether it is what is expected, or a barrier of more threads."""
+    """Returns whether an instruction is the expected one, or a barrier of more threads."""
     return found == expected or (found == "meet" and _meets(expected))
 
 
@@ -203,7 +203,7 @@ def _go(
 
 
 def _lowered(operation: Operation, warps: int, lowering: Lowering) -> tuple[str, ...]:
-    """What an operation is lowered to."""
+    """Returns the synchronising instructions that an operation is lowered to."""
     meet = f"meet {32 * warps}"
     match operation.name:
         case "ttg.barrier":

@@ -43,7 +43,7 @@ def assumed_tiles(
     arguments: frozenset[str],
     axes: Sequence[int],
 ) -> Iterator[str]:
-    """What is assumed of the tiles that programs store, of what could not be proved.
+    """Yields the assumptions about the tiles that programs store, where proofs fail.
 
     Programs are told apart by their ids on these axes of the grid.
     """
@@ -91,8 +91,8 @@ def _apart(
     shared: frozenset[str],
     programs: Sequence[Variable],
 ) -> bool:
-    """Whether two instances never store a common element: of two programs, or of the same one
-    where no ids tell programs apart."""
+    """Returns whether two stores are proved disjoint: of two programs, or of the same one where
+    no ids tell programs apart."""
     same = not programs
     block = one.block
     if block != other.block or len(block) != len(one.coordinates) or None in one.coordinates:

@@ -218,8 +218,8 @@ class Translator:
         )
 
     def _captures(self, operation: Operation) -> tuple[ev.Item, ...]:
-        """What partitions are given is stored in shared memory; after they have read it, all warps
-        meet."""
+        """Stores the values that partitions are given in shared memory; all warps meet after they
+        have read them."""
         if operation not in self._scratch:
             return ()
         place = window(self.memory, self._scratch[operation], None)
@@ -403,7 +403,7 @@ class Translator:
                 self.views[result] = self.views[name]
 
     def _meetings(self) -> tuple[frozenset[str], frozenset[str]]:
-        """What would be known if the threads did not meet from here on."""
+        """Returns the state as it would be if the threads did not meet from here on."""
         return frozenset(self._uninitialised), frozenset(self._in_use)
 
     def _forget(self, met: tuple[frozenset[str], frozenset[str]]) -> None:

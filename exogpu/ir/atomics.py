@@ -2,7 +2,7 @@
 same.
 
 Adds can be exchanged among themselves, and so can maxima; an add and a maximum cannot (decision
-29).
+`atomic-operations`).
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An interval coordinate `lo:hi`, half-open (decision 1)."""
+    """An interval coordinate `lo:hi`, half-open (decision `half-open-windows`)."""
 
     lo: CExpr
     hi: CExpr
@@ -339,7 +339,8 @@ class DeviceFunction(_Statement):
     warps: tuple[WarpConfig, ...]
     body: Block
     dependent: bool = False
-    """Whether it may begin before the launch right before it has ended (decision 30)."""
+    """Whether it may begin before the launch right before it has ended (decision
+    `dependent-launch`)."""
     min_blocks: int = 1
     """CTAs that a multiprocessor shall have room for: each thread has registers for that many."""
 
@@ -421,7 +422,7 @@ class BarrierAlloc(_Statement):
     mechanism: BarrierMechanism
     guard: Sym | None = None
     depth: int | None = None
-    """The ring depth that another compiler chose; None if the Awaits determine it (decision 12)."""
+    """The ring depth that another compiler chose; None if the Awaits determine it (decision `mbarrier-phase`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -437,7 +438,7 @@ class Free(_Statement):
 @dataclass(frozen=True, slots=True, eq=False)
 class Fence(_Statement):
     """`Fence(pre, post)`; with `launches`, in a dependent launch, each thread by itself waits for
-    the launches before (decision 30)."""
+    the launches before (decision `dependent-launch`)."""
 
     pre: SyncTL
     post: SyncTL

@@ -15,7 +15,7 @@ from exogpu.result.policy import Policy as Policy
 
 
 class DataType(Enum):
-    """Precision of a data variable (figure "List of variable types", and decision 18)."""
+    """Precision of a data variable (figure "List of variable types", and decision `data-types`)."""
 
     F8E4M3 = "f8e4m3"
     F8E5M2 = "f8e5m2"
@@ -183,7 +183,8 @@ class BarrierMechanism(Enum):
     FLAG = "CudaFlag"
     """In global memory, for the tasks of one launch: a count that each Arrive raises."""
     NAMED_BARRIER = "CudaNamedBarrier"
-    """Beyond the figure: one of a CTA's 16 barriers, by arrive and sync (decision 36)."""
+    """Beyond the figure: one of a CTA's 16 barriers, by arrive and sync (decision
+    `named-barriers`)."""
     LAUNCH = "CudaLaunch"
     """Of the abstract machine alone: the end of a launch, which a dependent one waits for."""
 
@@ -226,7 +227,7 @@ class AccessMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Demands on the address of an operand's window, in bytes (decision 21)."""
+    """Demands on the address of an operand's window, in bytes (decision `operand-alignment`)."""
 
     align: int = 1
     """The window's first element lies at a multiple of this."""
@@ -269,7 +270,7 @@ class Operand:
     out_of_order: bool
     convergent: bool
     ptx_extended: QualSet | None = None
-    """The extended set under policy ptx, where it differs (decision 7c)."""
+    """The extended set under policy ptx, where it differs (decision `temporal-wgmma`)."""
     atomic: QualSet = frozenset()
     owner_only: bool = False
     """Checked and recorded by the thread that owns the element only (ordinary registers)."""

@@ -1,7 +1,8 @@
 """A program at given sizes with its tasks dealt out to clusters, where memory resides in them.
 
-A launch whose variables reside (decision 27) is read as one cluster that executes all tasks in
-their order.  Here each cluster of a choice allocates them anew and executes its own tasks:
+A launch whose variables reside (decision `resident-memory`) is read as one cluster that executes
+all tasks in their order.  Here each cluster of a choice allocates them anew and executes its own
+tasks:
 
 cluster 0: Alloc tile; task 2; task 0; Release tile
 cluster 1: Alloc tile; task 1; Release tile
@@ -218,7 +219,7 @@ def _task(sides: Sequence[tuple[Loop, int, int]], number: CExpr, count: int) -> 
 
 
 def deals(block: Block) -> bool:
-    """Whether a loop with this body is one over clusters or their tasks, as `dealt` makes them."""
+    """Returns whether a loop with this body is one over clusters or tasks, as `dealt` makes them."""
     return any(
         isinstance(op, Loop)
         and (

@@ -1,4 +1,5 @@
-"""Contents of the arrays that a program loads values from (decision 32), at given sizes.
+"""Contents of the arrays that a program loads values from (decision `loaded-values`), at given
+sizes.
 
 for b in load(offsets[g], 0, 3):            for b in loop(v, v + 1):    # v: 2 * ((g + 2) / 3)
     write x[b]                       ->         write x[b]

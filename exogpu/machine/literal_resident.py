@@ -1,4 +1,4 @@
-"""Hands resident memory of a cluster from task to task (decision 27), and assigns tasks to
+"""Hands resident memory of a cluster from task to task (decision `resident-memory`), and assigns tasks to
 clusters.
 
 A task begins: threads that have executed the cluster's task before execute this one.  So in the

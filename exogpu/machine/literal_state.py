@@ -166,8 +166,8 @@ def executing(machine: Machine, op: Op) -> Threads:
 def elements(machine: Machine, access: Access) -> list[Index]:
     """W-Point, W-Range, W-Tuple, E#-Acc, smallest index first.
 
-    Decision 1: intervals are half-open here.  Decision 13: elements outside the variable do not
-    exist.
+    Decision `half-open-windows`: intervals are half-open here.  Decision `bounds`: elements outside
+    the variable do not exist.
     """
     ranges = []
     for coord, extent in zip(access.coords, machine.shapes[access.name], strict=True):

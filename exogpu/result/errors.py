@@ -59,7 +59,7 @@ class ExoGpuError(Exception):
         return type(self), (self.diagnostics,)
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows in place of a traceback: what the command line prints."""
+        """Returns the text that a notebook shows in place of a traceback."""
         return drawing.installed().lines(self.diagnostics)
 
 

@@ -52,13 +52,13 @@ class Verdict:
     hazards: tuple[Hazard, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     reason: str = ""
-    """Why undecided."""
+    """The reason of an undecided verdict."""
     condition: str | None = None
     """Of a refuted procedure: the weakest condition on its sizes under which it is proved."""
     necessary: bool = True
     """Whether the condition is confirmed to be necessary, too: at all other sizes it fails."""
     note: str = ""
-    """Of a refuted procedure: what is not known of sizes smaller than its hazards'."""
+    """For a refuted procedure: the limits of what is known of smaller sizes."""
     remarks: tuple[str, ...] = ()
     """For an imported kernel: its sizes, and what its compiler added."""
     redundant: tuple[Redundancy, ...] | None = None
@@ -71,7 +71,7 @@ class Verdict:
     operations: int = 0
     """Dynamic operations of the abstract machine that the check stands for."""
     cached: bool = False
-    """Whether it was found in the cache; `seconds` are then those of reading it."""
+    """True if it was found in the cache; `seconds` are then those of reading it."""
     checked: bool = True
     """False where sizes that are given for several procedures do not suit this one; `reason` says
     what they lack."""
@@ -88,7 +88,7 @@ class Verdict:
 
     @property
     def limitations(self) -> tuple[Diagnostic, ...]:
-        """Of the warnings, why there is no lowering."""
+        """The warnings that explain why there is no lowering."""
         others = ("B607", "C419")
         return tuple(warning for warning in self.warnings if warning.code not in others)
 
@@ -101,7 +101,7 @@ class Verdict:
         return str(self)
 
     def __str__(self) -> str:
-        """What the command line prints, without colours."""
+        """Returns the text that the command line prints, without colours."""
         return drawing.installed().text(self)
 
     def _repr_html_(self) -> str:

@@ -1,5 +1,5 @@
 """Values from memory in a program's JSON: what they are loaded from, and what is taken to hold of
-it (decision 32)."""
+it (decision `loaded-values`)."""
 
 from __future__ import annotations
 

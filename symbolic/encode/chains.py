@@ -113,8 +113,8 @@ class Rules:
 
 
 class ExecutionOrder:
-    """Order of execution (decision 12): every sync for which threads wait for others passes it on,
-    whatever the timelines."""
+    """Order of execution (decision `mbarrier-phase`): every sync for which threads wait for others
+    passes it on, whatever the timelines."""
 
     def __init__(self, placed: Placed) -> None:
         self.placed = placed
@@ -169,7 +169,7 @@ class Chains:
 
     def _alone(self, variable: Sym, clear: Instance) -> BExpr:
         """Returns the condition that a Clear is of the record's own task, unless the variable
-        resides (decision 27)."""
+        resides (decision `resident-memory`)."""
         record = self.ends.record
         if self.placed.variables[variable].resident or not one_cluster(record.site, clear.site):
             return TRUE
@@ -194,7 +194,7 @@ class Chains:
 
     def _counts(self) -> BExpr:
         """Returns the condition under which chains order the record and the check: two tasks may be
-        of two clusters, and no value passes from one to the next (decision 27)."""
+        of two clusters, and no value passes from one to the next (decision `resident-memory`)."""
         record, check = self.ends.record, self.ends.check
         made = record.site.op
         assert isinstance(made, Record)
@@ -285,7 +285,7 @@ class Chains:
         self, passed: Passed, crossing: Granted, via: Instance, rules: Rules | ExecutionOrder
     ) -> Parts | None:
         """One thread executes the instance, lets it fire by what it has seen, and has been shown
-        the record across the proxy (decision 7d)."""
+        the record across the proxy (decision `proxy-fence-anywhere`)."""
         record, own = self.ends.record, self.ends.record_thread
         if len(passed.threads) != 1:
             raise WitnessError("one thread sees the record across the proxy")
@@ -310,7 +310,7 @@ class Chains:
     def _edge(self, via: Instance, at: Instance) -> list[BExpr]:
         """An Arrive, or trailing barrier, and an Await that its tags release: on an element they
         target, of the same allocation, later, of a rank that the Await receives; the rank is that
-        of the home (decision 15)."""
+        of the home (decision `multicast-tags`)."""
         op = at.site.op
         assert isinstance(op, Await)
         name = op.barrier.name

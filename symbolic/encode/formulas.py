@@ -181,9 +181,9 @@ def before(first: Instance, second: Instance) -> BExpr:
     iteration, the ones around it in the same; or all are in the same, and the first stands
     above.
 
-    Where memory resides (decision 27) one task stands at each position: the iterators of tasks
-    agree at one position, and do not at two.  The binding of a slot has one iteration (28), and so
-    has that of a value from memory (32).
+    Where memory resides (decision `resident-memory`) one task stands at each position: the
+    iterators of tasks agree at one position, and do not at two.  The binding of a slot has one
+    iteration (28), and so has that of a value from memory (32).
     """
     equals: list[BExpr] = []
     orders: list[BExpr] = []
@@ -233,8 +233,9 @@ def everyone(site: Site) -> bool:
 
 
 def same_task(placed: Placed, first: Instance, second: Instance) -> BExpr:
-    """The instances belong to one task; a site at CPU scope shares every task (decision 2).
-    Where memory resides, to one cluster: its threads execute one task after another (27).
+    """The instances belong to one task; a site at CPU scope shares every task (decision
+    `figures-read`). Where memory resides, to one cluster: its threads execute one task after
+    another (27).
 
     Outside of tasks the machine's task is the last one that ran: two sites there agree surely
     only where none has begun.

@@ -1,4 +1,5 @@
-"""Values from memory in formulas: functions of an array and an element alone (decision 32).
+"""Values from memory in formulas: functions of an array and an element alone (decision
+`loaded-values`).
 
 A script has a constant for what an array has at an element, wherever it speaks of it.  Of two such
 constants it says what holds of every function: at one element they are equal; and what the

@@ -1,5 +1,5 @@
-"""Obligations of PHASE (decision 12): on an mbarrier no arrival runs a ring ahead of a waiter, and
-no waiter a ring ahead of the arrivals.
+"""Obligations of PHASE (decision `mbarrier-phase`): on an mbarrier no arrival runs a ring ahead of
+a waiter, and no waiter a ring ahead of the arrivals.
 
 The order is of execution: it starts at an Await with its threads, and every sync for which
 threads wait for others passes it on.

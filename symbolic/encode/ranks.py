@@ -171,7 +171,8 @@ class RankTable:
         return self._with_before(script, instance, label, value)
 
     def bound(self, script: Script, instance: Instance, label: str) -> CExpr:
-        """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision 3)."""
+        """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision
+        `await-counts`)."""
         op = instance.site.op
         assert isinstance(op, Await)
         if not self.numbered:

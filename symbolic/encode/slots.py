@@ -1,4 +1,4 @@
-"""Slots in formulas: the iterator of a binding is a count modulo the ring (decision 28).
+"""Slots in formulas: the iterator of a binding is a count modulo the ring (decision `slots`).
 
 A slot counts where it is bound, as an Arrive there would: its count has a lemma like every other.
 In nests the unknown parts of all counts of a script are compared, also of two barriers whose
@@ -34,8 +34,8 @@ class Slots:
         """Yields facts about slots around an instance: those that its access reads, and those
         around a Clear that may lie in one iteration with it.
 
-        Counts of two tasks are compared for memory that resides alone (decision 42): of other
-        memory two tasks may be of two clusters.
+        Counts of two tasks are compared for memory that resides alone (decision `private-slot`): of
+        other memory two tasks may be of two clusters.
         """
         matters = {
             loop

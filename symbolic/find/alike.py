@@ -1,4 +1,4 @@
-"""Finds the tasks whose private slots are not as they require (decision 42).
+"""Finds the tasks whose private slots are not as they require (decision `private-slot`).
 
 A task requires it of their numbers as it begins, where these slots are bound.  Where counts are
 expressions that is exact; in nests what is not known to hold may fail, and the machine says whether

@@ -4,8 +4,8 @@ under its step.
 A sync *fires* for a record where the record is a witness of its pre side (rule W), and *grants*
 where it augments the record: a Fence at once, an Arrive at each Await that its tag releases.  A
 relation is kept for each `Label`, a way to be shown a record: under policy `ptx` full and temporal
-grants (decision 7b), and what crosses to the async proxy (decision 7d); under `paper` every grant
-is full.
+grants (decision `temporal-no-witness`), and what crosses to the async proxy (decision
+`proxy-fence-anywhere`); under `paper` every grant is full.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def full_side(site: Site) -> QualSet:
 
 
 def temporal_side(site: Site, original: QualTL | None, policy: Policy) -> QualSet:
-    """The timelines that are temporal only, for records of this original timeline (decision 7)."""
+    """The timelines that are temporal only, for records of this original timeline (decision
+    `policies`)."""
     assert isinstance(site.op, Fence | Await)
     return _entries(policy, original, frozenset(site.op.full), frozenset(site.op.temporal))
 
@@ -71,7 +72,7 @@ def shown(site: Site, label: Label, original: QualTL | None, policy: Policy) -> 
 
 def fires(site: Site, sight: Sight, original: QualTL | None, policy: Policy) -> Grant:
     """Returns the grant of a Fence or Arrive that a thread fires with this sight of a record
-    (decision 7b)."""
+    (decision `temporal-no-witness`)."""
     pre = pre_side(site, original)
     if pre & sight.full:
         return Grant.FULL
@@ -207,7 +208,7 @@ def _ordered(timelines: QualSet) -> list[QualTL]:
     return [timeline for timeline in QualTL if timeline in timelines]
 
 
-# --- across the proxy (decision 7d) -------------------------------------------------------------
+# --- across the proxy (decision `proxy-fence-anywhere`) -------------------------------------------
 
 
 def _proxy(syncs: Syncs, op: Record, policy: Policy, checks: Iterable[Check]) -> QualSet:
@@ -296,7 +297,7 @@ def first_heard(syncs: Syncs, waiter: Holder) -> tuple[tuple[Site, isl.Map], ...
 def close_order(syncs: Syncs, waiter: Holder, first: Sequence[tuple[Site, isl.Map]]) -> Grants:
     """By granting site, the pairs (Await, instance) whose threads are ordered after the Await in
     execution order: every sync for which threads wait for others passes it on, and so does a
-    trailing barrier, whatever the timelines (decision 12).  All are full."""
+    trailing barrier, whatever the timelines (decision `mbarrier-phase`).  All are full."""
     assert isinstance(waiter.site.op, Await)
     within = partial(_within, syncs.frame, waiter.site.op.barrier.name, waiter.site)
     grants = Grants()
@@ -322,7 +323,8 @@ def _within_record(
     frame: Frame, name: Sym, record: Site, step: Step, among: isl.Set | None = None
 ) -> Step:
     """The step without what leaves the allocation of a record's variable, nor its task where the
-    variable does not reside: such records lose the tags of what does (decision 27)."""
+    variable does not reside: such records lose the tags of what does (decision
+    `resident-memory`)."""
     in_tasks = record.task is not None and step.granted.task is not None
     if in_tasks and not frame.model.variables[name].resident:
         step = replace(step, pairs=frame.within_task(step.pairs, record, step.granted))
@@ -368,7 +370,7 @@ def granted_at(
     site: Site, label: Label, check: Check, original: QualTL | None, policy: Policy
 ) -> bool:
     """Tests whether the sight at `site` reaches the level that a check asks for, on one of its
-    timelines (decision 17)."""
+    timelines (decision `check-any-timeline`)."""
     sight = shown(site, label, original, policy)
     if asked_of_others(check) is Level.FULLY_ORDERED:
         return bool(check.timelines & sight.full)
@@ -383,5 +385,6 @@ def granted_from_start(records: Record, check: Check) -> bool:
 
 
 def asked_of_others(check: Check) -> Level:
-    """The level that a check asks of records that are not atomic with it (decision 31)."""
+    """The level that a check asks of records that are not atomic with it (decision
+    `atomic-operations`)."""
     return Level.FULLY_ORDERED if check.level is Level.ATOMIC_ONLY else check.level

@@ -57,8 +57,8 @@ class Instance:
 
 
 def instances(finding: Finding, sizes: Mapping[str, int]) -> Iterator[Instance]:
-    """The violations at concrete sizes, by name of the size; where memory resides (decision 27),
-    of one cluster that executes all tasks of their loop in order."""
+    """The violations at concrete sizes, by name of the size; where memory resides (decision
+    `resident-memory`), of one cluster that executes all tasks of their loop in order."""
     frame, check = finding.frame, finding.check
     known = {name: sizes[name.name] for name in frame.model.sizes if name.name in sizes}
     for residence in frame.model.by_position.residences:

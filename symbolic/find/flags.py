@@ -1,4 +1,4 @@
-"""Counts the arrivals that each Await of a flag waits for, for code generation (decision 37)."""
+"""Counts the arrivals that each Await of a flag waits for, for code generation (decision `flags`)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Frame:
         self.model = model
         self.by_task = by_task
         """Whether threads that execute one task of a cluster and another are two, as they are to
-        records of what does not reside (decision 27)."""
+        records of what does not reside (decision `resident-memory`)."""
         self.loops = loops
         self.sites = sites
         self.depth = len(loops)
@@ -347,7 +347,7 @@ class Frame:
         return self._texts[key]
 
     def _one_task(self, order: isl.Map, first: Site, second: Site) -> isl.Map:
-        """Without pairs at one position that are of two tasks, or at two of one (decision 27)."""
+        """Without pairs at one position of two tasks, or at two of one: `resident-memory`."""
         tasks = of_tasks(first)
         if not tasks or not of_tasks(second) or not one_cluster(first, second):
             return order
@@ -483,8 +483,8 @@ class Frame:
         return rel.equal_dims(relation, [(at, at) for at in range(scope)])
 
     def same_task(self, relation: isl.Map, first: Site, second: Site) -> isl.Map:
-        """The pairs of one task, where memory resides of one cluster (decision 27); a site at CPU
-        scope shares every task (decision 2)."""
+        """The pairs of one task, where memory resides of one cluster (decision `resident-memory`);
+        a site at CPU scope shares every task (decision `figures-read`)."""
         if self.everyone(first) or self.everyone(second):
             return relation
         if one_cluster(first, second):

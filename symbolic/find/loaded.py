@@ -1,4 +1,4 @@
-"""Values from memory in relations: what ISL is told of them (decision 32).
+"""Values from memory in relations: what ISL is told of them (decision `loaded-values`).
 
 It knows their ranges, and that two loads of one element, written alike, have one value.  Contracts,
 and elements that are the same by their values alone, are the solver's.

@@ -1,5 +1,5 @@
 """Decides whether a condition on sizes is necessary: at all other sizes something fails (decision
-25).
+`confirmed-answers`).
 
 That it is sufficient is proved by analysing the program under it.  Here Z3 is asked of every size
 without it whether some obligation fails, in the obligations' own formulas; sizes come from ISL's

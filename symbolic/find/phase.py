@@ -1,5 +1,5 @@
-"""PHASE (decision 12) for all sizes: on an mbarrier no arrival runs a ring ahead of a waiter, and
-no waiter a ring ahead of the arrivals.
+"""PHASE (decision `mbarrier-phase`) for all sizes: on an mbarrier no arrival runs a ring ahead of a
+waiter, and no waiter a ring ahead of the arrivals.
 
 Order here is execution order: it starts at an Await with each of its threads, and every Fence that
 joins its threads, and every Arrive or trailing barrier with the Awaits it releases, passes it on,

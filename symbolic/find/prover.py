@@ -247,7 +247,7 @@ class Analysis:
 
 def _violations(left: Left, pairs: isl.Map) -> Iterator[Finding]:
     """Yields the unordered pairs of a dependence as violations; a value that another task of the
-    cluster wrote to resident memory is a hazard of its own (decision 27)."""
+    cluster wrote to resident memory is a hazard of its own (decision `resident-memory`)."""
     found = left.dependence
     assert isinstance(found.check.op, Check)
     kind, model = hazard(found.check.op), found.frame.model

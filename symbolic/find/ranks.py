@@ -28,7 +28,7 @@ class Ranks(Counts):
     def edge(self, site: Site, await_: Site) -> isl.Map:
         """The instances of an Arrive, or of a Record with a trailing barrier, and the Awaits that
         their tags release: on an element they target, of the same allocation, later, of a rank
-        that the Await receives; the rank is that of the home (decision 15)."""
+        that the Await receives; the rank is that of the home (decision `multicast-tags`)."""
         awaited = await_.op
         assert isinstance(awaited, Await)
         home, targets = home_of(site), targets_of(site)

@@ -202,7 +202,8 @@ def without_statements(program: Program, dropped: Sequence[Statement]) -> Progra
 def without_barrier(program: Program, name: Sym) -> Program:
     """The program without a barrier variable and all that uses it.
 
-    The rings that took turns with it have the depth that is then found for them (decision 12).
+    The rings that took turns with it have the depth that is then found for them (decision
+    `mbarrier-phase`).
     """
     group = _guard_group(program, name)
     variables = tuple(

@@ -1,5 +1,5 @@
 """Checks with Z3 and the concrete machine that a refutation is at the smallest sizes, since ISL's
-lexicographic minimum may drop a part of a domain (decision 25).
+lexicographic minimum may drop a part of a domain (decision `confirmed-answers`).
 
 Sizes are compared by their rank: the sum of their magnitudes, then the magnitudes of index
 arguments, then all values in order.

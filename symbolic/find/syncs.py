@@ -67,7 +67,7 @@ class Syncs:
 
     @property
     def joining(self) -> list[Site]:
-        """Returns the syncs that pass execution order on (decision 12)."""
+        """Returns the syncs that pass execution order on (decision `mbarrier-phase`)."""
         joins = self.frame.model.joins
         return [*(site for site in self.firing if joins(site)), *self.trailing]
 

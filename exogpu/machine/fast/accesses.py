@@ -115,12 +115,12 @@ class _Signal:
         return barrier
 
     def tags(self, e: Values) -> Tags:
-        """`P(z, n) = {a}`, with the count of the home (decision 15)."""
+        """`P(z, n) = {a}`, with the count of the home (decision `multicast-tags`)."""
         (home,) = self.home(e)
         return tagged((), self.barrier().tags(home, self.targets(e)), (FULL, ()))
 
     def send(self, e: Values, threads: Threads) -> None:
-        """Sends the arrival of the trailing barrier: its obligations (decisions 3, 12), and its
+        """Sends the arrival of the trailing barrier: its obligations (decisions `await-counts`, `mbarrier-phase`), and its
         order of execution."""
         machine, barrier = self.machine, self.barrier()
         (home,), targets = self.home(e), self.targets(e)

@@ -95,7 +95,8 @@ class Barrier:
         return min(await_counts(a, w, n)[0] for n in self.facts.counts)
 
     def tags(self, home: int, targets: tuple[int, ...]) -> NewTags:
-        """The tags of an Arrive, or of a trailing barrier: the home's count (decision 15)."""
+        """The tags of an Arrive, or of a trailing barrier: the home's count (decision
+        `multicast-tags`)."""
         facts = self.facts
         if not facts.counts:
             return ()
@@ -130,13 +131,14 @@ class Barrier:
     def check_trailing(
         self, home: int, targets: tuple[int, ...], threads: Threads, op: Op
     ) -> list[Failure]:
-        """A trailing barrier: decision 12 (i); decision 3 wants a later Arrive of its rank."""
+        """A trailing barrier: decision `mbarrier-phase` (i); decision `await-counts` wants a later
+        Arrive of its rank."""
         self._trailing[home] = self._trailing.get(home, frozenset()) | {op}
         return self._phase_at_arrival(targets, self.arrives[home], threads)
 
     def check_arrive(self, home: int, targets: tuple[int, ...], threads: Threads) -> list[Failure]:
-        """Decision 12 (i), and decisions 3 and 40: an earlier Await on a target needed this
-        arrival."""
+        """Decision `mbarrier-phase` (i), and decisions `await-counts` and `flags`: an earlier Await
+        on a target needed this arrival."""
         rank = self.arrives[home]
         failures = self._phase_at_arrival(targets, rank, threads)
         for target in targets:
@@ -166,8 +168,8 @@ class Barrier:
         return await_counts(self.arrives[element], self.awaits[element], n)
 
     def check_await(self, element: int, bound: int, threads: Threads) -> list[Failure]:
-        """Decision 3: no Arrive targets the element yet, or a home whose Arrives do has no more
-        than `bound`.  Decision 12 (ii) and (iii)."""
+        """Decision `await-counts`: no Arrive targets the element yet, or a home whose Arrives do
+        has no more than `bound`.  Decision `mbarrier-phase` (ii) and (iii)."""
         failures: list[Failure] = []
         if bound >= 0:
             homes = self._homes[element]
@@ -191,7 +193,8 @@ class Barrier:
         self._prune((element,))
 
     def check_free(self) -> list[Failure]:
-        """CheckBarrier: an error iff some element has `a != w`, or by decisions 3 and 12."""
+        """CheckBarrier: an error iff some element has `a != w`, or by decisions `await-counts` and
+        `mbarrier-phase`."""
         failures: list[Failure] = [
             (HazardKind.BARRIER, element, None)
             for element, (a, w) in enumerate(zip(self.arrives, self.awaits, strict=True))

@@ -33,14 +33,14 @@ from exogpu.machine.fast.records import (
 Rule: TypeAlias = Callable[[RecordFacts, Family], tuple[Family, ...]]
 
 NOTHING, TEMPORAL, FULL = 0, 1, 2
-"""What a witness allows (decision 7b)."""
+"""What a witness allows (decision `temporal-no-witness`)."""
 
 NewTags: TypeAlias = tuple[tuple[int, int, int], ...]
 """What an arrival adds: by target element, the arrival (`records.Tags`) and the count."""
 
 Passage: TypeAlias = tuple[int, tuple[int, ...]]
 """What a sync may give of a record: its grant, and the timelines that it carries in full
-(decision 7d), as positions in the Record's list."""
+(decision `proxy-fence-anywhere`), as positions in the Record's list."""
 
 
 class Lift:
@@ -165,7 +165,7 @@ def await_(
 
 
 def forget(first: int, last: int) -> Rule:
-    """Decision 9: the tags of the barrier elements `first .. last - 1` are deleted."""
+    """Decision `task-order`: the tags of the barrier elements `first .. last - 1` are deleted."""
 
     def rule(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
         kept = tuple(tag for tag in family[4] if not first <= tag[0] < last)
@@ -176,7 +176,7 @@ def forget(first: int, last: int) -> Rule:
 
 def next_task(resident: frozenset[int]) -> Rule:
     """InctaskID: the threads so far are threads of another task from here on, but for what resides
-    (decision 27); no other record keeps tags of the barrier elements that reside."""
+    (decision `resident-memory`); no other record keeps tags of the barrier elements that reside."""
 
     def rule(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
         _, owners, full, temporal, tags = family
@@ -282,8 +282,8 @@ def _parts(family: Family, shared: int, owners: Threads) -> tuple[tuple[Family, 
 def augment(
     facts: RecordFacts, family: Family, threads: Threads, grants: Grants, passage: Passage
 ) -> Family:
-    """`A(r, g, full, temp)`; a temporal grant makes the full entries temporal (decision 7b), and
-    what is carried is full (decision 7d)."""
+    """`A(r, g, full, temp)`; a temporal grant makes the full entries temporal (decision
+    `temporal-no-witness`), and what is carried is full (decision `proxy-fence-anywhere`)."""
     grant, carried = passage
     if grant == NOTHING:
         return family

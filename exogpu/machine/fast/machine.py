@@ -120,7 +120,8 @@ class Machine:
             self.barriers[name] = Barrier(self.layout.barriers[name], self.classes)
 
     def release(self, name: Sym) -> None:
-        """The variable's state is dropped, and a barrier's tags in every record (decision 9)."""
+        """The variable's state is dropped, and a barrier's tags in every record (decision
+        `task-order`)."""
         if name in self.layout.stores:
             self.classes.release(self.layout.stores[name])
         barrier = self.barriers.get(name)

@@ -1,4 +1,5 @@
-"""PHASE in the fast interpreter (decision 12): neither arrival nor waiter runs a ring ahead.
+"""PHASE in the fast interpreter (decision `mbarrier-phase`): neither arrival nor waiter runs a ring
+ahead.
 
 An Await makes records of execution order, one a thread, on a timeline of their own which every
 sync grants.  They are families like those of accesses, held by classes like those of cells, so

@@ -305,7 +305,7 @@ class _Slicer:
 
     def _at_element(self, access: Access) -> Access:
         """The window, as far as it is the one element: it becomes element 0 of a variable of one
-        element, and decision 13 drops the others."""
+        element, and decision `bounds` drops the others."""
         coords = tuple(
             _less(coord, at) for coord, at in zip(access.coords, self._violation.index, strict=True)
         )

@@ -27,8 +27,8 @@ Crossings: TypeAlias = tuple[tuple[int, int], ...]
 Tags: TypeAlias = tuple[tuple[int, int, int, int, Crossings], ...]
 """By barrier element and arrival: the element's number, the arrival's, the least count that grants
 anything, the least that grants full visibility, and those that carry it on timelines of the async
-proxy (decision 7d).  Arrivals and counts are relative to the least bound that an Await may still
-have.
+proxy (decision `proxy-fence-anywhere`).  Arrivals and counts are relative to the least bound that
+an Await may still have.
 
 Decision `await-own-arrival`: where each arrival is awaited by itself, an element has one tag for
 each that may still be awaited, with counts of 0.  Elsewhere it has one tag, with the arrival
@@ -77,7 +77,8 @@ class RecordFacts:
     most: Threads
     """The threads to which syncs within a task can grant; see `Tables.most`."""
     resident: bool = False
-    """Whether the memory resides from task to task (decision 27): so do the threads."""
+    """Whether the memory resides from task to task (decision `resident-memory`): so do the
+    threads."""
     young: int | None = None
     """Of writes that a read may meet there, a place beside the timelines: what is full on it was
     made in the running task."""
@@ -94,7 +95,7 @@ class Grants:
     carried: tuple[int, ...] = ()
     """Those of the async proxy on which it carries full visibility on, if at all;"""
     onward: frozenset[int] = frozenset()
-    """and those on which it gives what is carried to it (decision 7d)."""
+    """and those on which it gives what is carried to it (decision `proxy-fence-anywhere`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +112,7 @@ class SyncFacts:
 
     def on(self, facts: RecordFacts) -> Grants:
         """Returns the timelines that the sync looks at and grants, for the records of one Record
-        (decision 7)."""
+        (decision `policies`)."""
         if facts.op is None:
             return Grants(True, (0,), (0,), ()) if self.joins else Grants(False, (), (), ())
         temporal = entries(self.policy, facts.timeline, self.full, self.temporal)
@@ -385,7 +386,7 @@ def visible(check: CheckFacts, threads: Threads, facts: RecordFacts, family: Fam
     if check.level is Level.INVISIBLE:
         return True
     level = check.level
-    if level is Level.ATOMIC_ONLY:  # decision 31
+    if level is Level.ATOMIC_ONLY:  # decision `atomic-operations`
         if check.timelines & facts.atomic:
             return True
         level = Level.FULLY_ORDERED

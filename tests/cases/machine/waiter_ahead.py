@@ -1,4 +1,5 @@
-"""A single mbarrier: who awaits its second phase alone runs ahead (decision 12 iii)."""
+"""A single mbarrier: who awaits its second phase alone runs ahead (decision `mbarrier-phase`
+iii)."""
 
 from __future__ import annotations
 

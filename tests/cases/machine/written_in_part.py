@@ -1,4 +1,5 @@
-"""An instruction that writes a part of its window overwrites that part alone (decision 39)."""
+"""An instruction that writes a part of its window overwrites that part alone (decision
+`partial-overwrite`)."""
 
 from __future__ import annotations
 
