@@ -90,8 +90,8 @@ def _is_idle(facts: Facts, fence: Fence) -> bool:
 
 
 def _orders_copies(fence: Fence, around: _Context) -> bool:
-    """Returns whether the Fence may order an asynchronous instruction of the launch: one comes after it,
-    or no ordinary accesses of the loop over threads are before it and after it."""
+    """Returns whether the Fence may order an asynchronous instruction of the launch: one comes
+    after it, or no ordinary accesses of the loop over threads are before it and after it."""
     stmts = list(walk(around.launch))
     if not any(map(_is_asynchronous, stmts)):
         return False
@@ -115,7 +115,8 @@ def _is_ordinary(stmt: Stmt) -> bool:
 
 
 def _is_asynchronous(stmt: Stmt) -> bool:
-    """Returns whether it is an instruction whose accesses are on other timelines than ordinary ones."""
+    """Returns whether it is an instruction whose accesses are on other timelines than ordinary
+    ones."""
     if not isinstance(stmt, CallInstr):
         return False
     operands = (p.operand for p in stmt.instr.params if isinstance(p, DataParam))

@@ -96,11 +96,7 @@ class Procedure(Stages):
         how many obligations are answered.  What is proved and has no
         lowering has `warnings`, those that `compile` would raise.
         """
-        if sizes:
-            given = ", ".join(f"{name}={value!r}" for name, value in sizes.items())
-            raise TypeError(
-                f"check answers for all sizes and takes none: write {self.name}.check_at({given})"
-            )
+        refuse_sizes(self.name, sizes)
         policy, limits = Policy.of(policy), _limits(timeout, memory)
         if policy in self._verdicts:
             return self._verdicts[policy]
@@ -282,6 +278,15 @@ class Procedure(Stages):
             raise ExoGpuError(wrong)
         shown = widget(self, sizes or None, choice=not sizes)
         return Animated(self.name, sizes, shown)
+
+
+def refuse_sizes(name: str, sizes: Mapping[str, object]) -> None:
+    """Raises TypeError for sizes that `check` is given: it answers for all of them."""
+    if sizes:
+        given = ", ".join(f"{size}={value!r}" for size, value in sizes.items())
+        raise TypeError(
+            f"check answers for all sizes and takes none: write {name}.check_at({given})"
+        )
 
 
 def _limits(timeout: object, memory: object) -> Limits:

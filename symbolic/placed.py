@@ -87,8 +87,8 @@ class Placed:
         return self._numbered[name]
 
     def joins(self, site: Site) -> bool:
-        """Tests whether a Fence or an Arrive passes execution order on (decision `mbarrier-phase`): its threads
-        wait for others than themselves."""
+        """Tests whether a Fence or an Arrive passes execution order on (decision
+        `mbarrier-phase`): its threads wait for others than themselves."""
         match site.op:
             case Fence(joins=joins):
                 return joins

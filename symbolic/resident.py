@@ -1,4 +1,5 @@
-"""Models memory that resides in a cluster as a nest (decision `resident-memory`): its tasks by their positions.
+"""Models memory that resides in a cluster as a nest (decision `resident-memory`): its tasks by
+their positions.
 
 A cluster executes some of a launch's tasks in some order.  What it does is a loop over positions
 0, 1, 2, ...: of the task at a position nothing is known but that it is one of the launch's, and

@@ -66,7 +66,8 @@ def conjuncts(condition: BExpr) -> Iterator[BExpr]:
 
 @lru_cache(maxsize=4096)
 def admits_zero(proc: Proc | Instr, size: Sym) -> bool:
-    """Tests whether a precondition admits 0 for a size, as `assert n >= 0` does (decision `empty-loops`).
+    """Tests whether a precondition admits 0 for a size, as `assert n >= 0` does (decision
+    `empty-loops`).
 
     Such a precondition reads no other variable, holds at 0, and bounds the size from below.
     """

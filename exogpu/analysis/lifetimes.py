@@ -1,4 +1,5 @@
-"""Inserts the free of each variable where its lifetime ends (decision `shared-lifetime`, `host-lifetime`).
+"""Inserts the free of each variable where its lifetime ends (decision `shared-lifetime`,
+`host-lifetime`).
 
 A: f32[64] @ CudaSmemLinear          A: f32[64] @ CudaSmemLinear
 fill(A[0:64])                        fill(A[0:64])

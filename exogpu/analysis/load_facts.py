@@ -1,5 +1,5 @@
-"""Relations between two values from memory (decision `loaded-values`): two loads of one element have one value,
-and a contract on an array orders them, or makes them differ."""
+"""Relations between two values from memory (decision `loaded-values`): two loads of one element
+have one value, and a contract on an array orders them, or makes them differ."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Computes the depth of an mbarrier's ring (decision `arrive-counts`.12): one answer for prover and code
-generator."""
+"""Computes the depth of an mbarrier's ring (decision `mbarrier-phase`): one answer for prover and
+code generator."""
 
 from __future__ import annotations
 

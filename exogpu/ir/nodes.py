@@ -422,7 +422,8 @@ class BarrierAlloc(_Statement):
     mechanism: BarrierMechanism
     guard: Sym | None = None
     depth: int | None = None
-    """The ring depth that another compiler chose; None if the Awaits determine it (decision `mbarrier-phase`)."""
+    """The ring depth that another compiler chose; None if the Awaits determine it (decision
+    `mbarrier-phase`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -219,7 +219,8 @@ def _task(sides: Sequence[tuple[Loop, int, int]], number: CExpr, count: int) -> 
 
 
 def deals(block: Block) -> bool:
-    """Returns whether a loop with this body is one over clusters or tasks, as `dealt` makes them."""
+    """Returns whether a loop with this body is one over clusters or tasks, as `dealt` makes
+    them."""
     return any(
         isinstance(op, Loop)
         and (

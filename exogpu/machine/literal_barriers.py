@@ -1,4 +1,5 @@
-"""Obligations of barriers: no DEADLOCK (decision `await-counts`), balance at the free, PHASE (decision `mbarrier-phase`)."""
+"""Obligations of barriers: no DEADLOCK (decision `await-counts`), balance at the free, PHASE
+(decision `mbarrier-phase`)."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ def covers(members: Threads, threads: Threads) -> bool:
 
 
 class Grant(IntEnum):
-    """The grant that a witness lets a sync give (decision `temporal-no-witness`); tags carry it from Arrive to
-    Await."""
+    """The grant that a witness lets a sync give (decision `temporal-no-witness`); tags carry it
+    from Arrive to Await."""
 
     NOTHING = 0
     TEMPORAL = 1

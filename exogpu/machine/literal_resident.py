@@ -1,5 +1,5 @@
-"""Hands resident memory of a cluster from task to task (decision `resident-memory`), and assigns tasks to
-clusters.
+"""Hands resident memory of a cluster from task to task (decision `resident-memory`), and assigns
+tasks to clusters.
 
 A task begins: threads that have executed the cluster's task before execute this one.  So in the
 records of what resides, and in the execution order that its barriers follow, each thread of the

@@ -78,7 +78,7 @@ class Verdict:
 
     @property
     def idle(self) -> tuple[Diagnostic, ...]:
-        """Of the warnings, those of Fences that order nothing."""
+        """The warnings of Fences that order nothing."""
         return tuple(warning for warning in self.warnings if warning.code == "C419")
 
     @property

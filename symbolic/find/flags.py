@@ -1,4 +1,5 @@
-"""Counts the arrivals that each Await of a flag waits for, for code generation (decision `flags`)."""
+"""Counts the arrivals that each Await of a flag waits for, for code generation (decision
+`flags`)."""
 
 from __future__ import annotations
 

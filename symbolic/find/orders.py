@@ -1,5 +1,5 @@
-"""Finds with ISL the execution orders that PHASE asks for (decision `mbarrier-phase`): an Await before a thread,
-an arrival after a thread, and the chains between.
+"""Finds with ISL the execution orders that PHASE asks for (decision `mbarrier-phase`): an Await
+before a thread, an arrival after a thread, and the chains between.
 
 The order is of execution: it starts at an Await with its threads, and every sync for which
 threads wait for others passes it on.

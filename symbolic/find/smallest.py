@@ -39,8 +39,8 @@ WORK: Final = 1_000_000
 
 
 def soon(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...] | None:
-    """What the machine finds first at the sizes; None where that takes too much work, which is
-    counted: it does not depend on how busy a computer is."""
+    """Runs the machine at the sizes up to its first violation; None where that takes too much
+    work, which is counted: it does not depend on how busy a computer is."""
     try:
         return fast.run(program, sizes, most=WORK).violations
     except fast.WorkLimitError:

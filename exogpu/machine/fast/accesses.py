@@ -120,8 +120,8 @@ class _Signal:
         return tagged((), self.barrier().tags(home, self.targets(e)), (FULL, ()))
 
     def send(self, e: Values, threads: Threads) -> None:
-        """Sends the arrival of the trailing barrier: its obligations (decisions `await-counts`, `mbarrier-phase`), and its
-        order of execution."""
+        """Sends the arrival of the trailing barrier: its obligations (decisions `await-counts`,
+        `mbarrier-phase`), and its order of execution."""
         machine, barrier = self.machine, self.barrier()
         (home,), targets = self.home(e), self.targets(e)
         found = barrier.check_trailing(home, targets, threads, self.op)

@@ -81,7 +81,8 @@ class Layout:
     """(variable, mutate) of the Records that some check can meet."""
 
     def resident(self, name: Sym) -> bool:
-        """Tests whether a variable serves one task of a cluster after another (decision `resident-memory`)."""
+        """Tests whether a variable serves one task of a cluster after another (decision
+        `resident-memory`)."""
         return name in self.residents
 
     def matters(self, op: Record | Check | Clear) -> bool:
