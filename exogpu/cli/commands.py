@@ -494,13 +494,8 @@ def explain(
     elif (text := draw_name(name)) is not None:
         console().print(text, end="")
     else:
-        stop(
-            wrong(
-                "X947",
-                f"no code, timeline, statement or instruction is called {name}",
-                nearest(name),
-            )
-        )
+        what = f"no code, timeline, statement or instruction is called {name}"
+        stop(wrong("X947", what, nearest(name)))
 
 
 @app.command()

@@ -220,8 +220,7 @@ class _Teller:
         return missing, () if isinstance(before.op, Arrive) else _fuller(before, needs)
 
     def _accesses(self, timelines: QualSet) -> str:
-        """Describes the accesses on timelines; those that the two sites name have no short
-        names."""
+        """Describes accesses on timelines; without short names where the sites have them."""
         told = self.check.timelines if not self.check.free else frozenset[QualTL]()
         made = self.record.timeline
         return accesses_on(timelines, told if made is None else told | {made})
@@ -319,8 +318,7 @@ class _Teller:
         return (Repair(text, edit), Repair(text, replace(edit, widest=True)), *behind)
 
     def _taken(self, culprit: Missed) -> tuple[Repair, ...]:
-        """Returns repairs by which a sync takes an access that its threads have seen on other
-        timelines."""
+        """Returns repairs by which a sync takes an access that its threads saw on other ones."""
         assert isinstance(culprit.op, Fence | Arrive)
         here, line = _name(culprit.op), culprit.op.origin.span.line
         for passed in self.journey.passed:

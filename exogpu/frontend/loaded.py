@@ -18,15 +18,13 @@ from exogpu.frontend.scope import Broken, Context, Control, Data, Meaning, Rejec
 from exogpu.ir.affine import from_cexpr
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, Block, Contract, For, Loaded, Point, Sub
-from exogpu.ir.types import DataType, Space
+from exogpu.ir.types import INDICES, Space
 from exogpu.result.errors import Note
 
 WORD: Final = "load_index"
 
 CONTRACTS: Final[tuple[Literal["monotone", "injective"], ...]] = ("monotone", "injective")
 
-INDICES: Final = (DataType.I32, DataType.I64)
-"""What an index has been stored as."""
 
 _WHERE: Final = "write b = load_index(offsets[g], lo, hi), and use b in the rest of the block"
 

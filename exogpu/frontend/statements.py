@@ -51,7 +51,7 @@ from exogpu.ir.nodes import (
     Truth,
     WindowStmt,
 )
-from exogpu.ir.types import FLOATS, SpecialWindow
+from exogpu.ir.types import FLOATS, INDICES, SpecialWindow
 from exogpu.result.errors import Note
 
 UNROLLED: Final = 65_536
@@ -222,6 +222,8 @@ def _point(name: str, node: ast.Assign, meaning: Data, ctx: Context) -> Reject:
             *around, last = map(ast.unparse, indices)
             window = ", ".join((*around, f"{last} : {last} + 1"))
             remedy += f", or {name} = {ast.unparse(base)}[{window}] for a window of it"
+            if meaning.dtype in INDICES:
+                remedy += f"; as an index, {name} = load_index({read}, lo, hi)"
         case _:
             remedy += f", or use {read} itself"
     what = f"{name} = {read} reads as a copy, and would be another name of the element"

@@ -156,11 +156,16 @@ def _init(at: Translator, operation: Operation, low: Lowering) -> None:
     count = re.search(r", (\d+)$", operation.text)
     if count is None or slot.index.constant is None:
         raise unread("init_barrier of another form", at.span(operation))
-    at.initialise(slot.array, slot.index.constant, int(count[1]), operation)
+    once = at.unconditional and not at.role.items
+    at.mbarriers.initialise(
+        slot.array, slot.index.constant, int(count[1]), at.span(operation), once=once
+    )
 
 
 def _invalidate(at: Translator, operation: Operation, low: Lowering) -> None:
-    at.invalidate(_slot(at, operation, operation.operands[0]).array, operation)
+    array = _slot(at, operation, operation.operands[0]).array
+    once = at.unconditional and not at.parted
+    at.mbarriers.invalidate(array, at.span(operation), once=once)
 
 
 def _expect(at: Translator, operation: Operation, low: Lowering) -> None:
@@ -175,7 +180,7 @@ def _expect(at: Translator, operation: Operation, low: Lowering) -> None:
             "expect the bytes of all loads of a phase at once",
             at.span(operation),
         )
-    at.needs_initialised(slot.array, operation, all_threads=False)
+    at.mbarriers.use(slot.array, at.span(operation), all_threads=False)
     at.filled.pop(slot, None)
     at.expected[slot] = Expected(int(count[1]), guard, operation)
 
@@ -199,7 +204,7 @@ def _tma_load(at: Translator, operation: Operation, low: Lowering) -> None:
             "write mbarrier.expect before the loads, with the bytes of all of them",
             at.span(operation),
         )
-    at.needs_initialised(slot.array, operation, all_threads=True)
+    at.mbarriers.use(slot.array, at.span(operation), all_threads=True)
     at.emit(operation, ev.TmaLoad(_window(at, operation, tile, writes=True), slot), guard)
     expected.bytes -= bytes_loaded
     if guard != expected.guard:
@@ -230,7 +235,7 @@ def _wait(at: Translator, operation: Operation, low: Lowering) -> None:
     if not isinstance(phase, Value):
         raise unknown_value("the phase of a wait is not known", at.span(operation))
     guard = _truth(at, operation, operands[2]) if len(operands) > 2 else TRUE
-    at.needs_initialised(slot.array, operation, all_threads=True)
+    at.mbarriers.use(slot.array, at.span(operation), all_threads=True)
     at.emit(operation, ev.Wait(slot, phase), guard)
 
 
@@ -244,7 +249,7 @@ def _arrive(at: Translator, operation: Operation, low: Lowering) -> None:
             at.span(operation),
         )
     guard = _truth(at, operation, operation.operands[1]) if found[2] else TRUE
-    at.needs_initialised(slot.array, operation, all_threads=True)
+    at.mbarriers.use(slot.array, at.span(operation), all_threads=True)
     if not low.meet_before_arrive:
         raise unsupported(
             f"Triton {low.version} lowers an arrival without a barrier before it",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from exogpu.importing import events as ev
 from exogpu.importing.accesses import HANDLERS, Expected, View
 from exogpu.importing.buffers import allocated, sources
-from exogpu.importing.induction import closed_forms, within
+from exogpu.importing.induction import closed_forms, is_within
+from exogpu.importing.initialised import Initialised
 from exogpu.importing.kernel import Kernel, Trips
 from exogpu.importing.lowering import Lowering
 from exogpu.importing.memory import Memory, laid_out, window
@@ -79,14 +80,10 @@ class Translator:
         self.views: dict[str, View] = {}
         self.expected: dict[ev.Slot, Expected] = {}
         self.filled: dict[ev.Slot, Expected] = {}
-        self.invalidated: set[str] = set()
         self.accumulators: dict[str, tuple[str, Span]] = {}
         self.trips: dict[Variable, Trips] = {}
         self.role = ev.Role("default", module.integer("ttg.num-warps") or 4)
-        self._uninitialised: set[str] = set()
-        self._in_use: set[str] = set()
-        """The mbarriers that threads of the role may still use, since they have not met."""
-        self._parted = False
+        self.parted = False
         self._guard: Condition = TRUE
         self._facts: tuple[Condition, ...] = ()
         self._loops: tuple[str, ...] = ()
@@ -94,6 +91,7 @@ class Translator:
         self._turns: dict[Operation, str] = {}
         found = allocated(body, places, self.origin)
         self.barriers, self._scratch = found.barriers, found.scratch
+        self.mbarriers = Initialised(self.barriers)
         self.memory: Memory = laid_out(found.buffers)
 
     # --- what handlers ask ------------------------------------------------------------------
@@ -129,11 +127,7 @@ class Translator:
         guard = both(self._guard, guard)
         self._out.append(ev.Step(event, self.span(operation), self.role.name, guard))
         if isinstance(event, ev.Meet):
-            self._met()
-
-    def _met(self) -> None:
-        self._uninitialised.clear()
-        self._in_use.clear()
+            self.mbarriers.meet()
 
     def use(self, operation: Operation) -> None:
         """The operation reads its operands, and writes its results, as ordinary registers."""
@@ -143,40 +137,10 @@ class Translator:
                     self.accumulators.setdefault(name, (self.role.name, self.span(operation)))
                     self.emit(operation, ev.Registers(**{kind: name}))
 
-    def initialise(self, array: str, index: int, count: int, operation: Operation) -> None:
-        """An mbarrier is initialised."""
-        found = self.barriers[array]
-        if self._loops or self._guard != TRUE or index in found.arrivals or self.role.items:
-            raise unsupported(
-                f"the mbarrier {found.label} is initialised in a loop or branch, or again",
-                "initialise each mbarrier once, where the kernel begins",
-                self.span(operation),
-            )
-        found.arrivals[index] = count
-        self._uninitialised.add(array)
-
-    def needs_initialised(self, array: str, operation: Operation, *, all_threads: bool) -> None:
-        """The operation uses an mbarrier, which all its threads have to see initialised."""
-        found = self.barriers[array]
-        self._in_use.add(array)
-        late = all_threads and array in self._uninitialised
-        if late or set(found.arrivals) != set(range(found.count)) or array in self.invalidated:
-            raise unsupported(
-                f"the mbarrier {found.label} is used where not all threads see it initialised",
-                "initialise all of it first; the compiler puts a barrier after that",
-                self.span(operation),
-            )
-
-    def invalidate(self, array: str, operation: Operation) -> None:
-        """An mbarrier is invalidated, which no thread may use any more."""
-        if array in self._in_use or self._parted or self._loops or self._guard != TRUE:
-            raise unsupported(
-                f"the mbarrier {self.barriers[array].label} is invalidated where threads may "
-                "still use it",
-                "invalidate it at the kernel's end, after a barrier",
-                self.span(operation),
-            )
-        self.invalidated.add(array)
+    @property
+    def unconditional(self) -> bool:
+        """Returns whether no loop and no branch is around the operation."""
+        return not self._loops and self._guard == TRUE
 
     # --- control ----------------------------------------------------------------------------
 
@@ -197,11 +161,11 @@ class Translator:
         else:
             before = self._items(self.body[: split[0]])
             before += self._captures(self.body[split[0]])
-            self._met()  # all warps meet where partitions begin
-            self._parted = True
+            self.mbarriers.meet()  # all warps meet where partitions begin
+            self.parted = True
             roles = self._roles(self.body[split[0]])
-            self._parted = False
-            self._met()
+            self.parted = False
+            self.mbarriers.meet()
             after = self._items(self.body[split[0] + 1 :])
         name = re.search(r"@([\w$.]+)", self.module.function.text)
         return Kernel(
@@ -324,10 +288,10 @@ class Translator:
         if condition is None or isinstance(condition, Value):
             raise unknown_value("the condition of a branch is not known", self.span(operation))
         outer_guard, outer_facts = self._guard, self._facts
-        met = self._meetings()
+        met = self.mbarriers.copy()
         ends: list[Mapping[str, Scalar | View | None]] = []
         for region, holds in zip(operation.regions, (condition, negation(condition)), strict=False):
-            self._forget(met)
+            self.mbarriers.forget(met)
             self._guard = both(outer_guard, holds)
             self._facts = (*outer_facts, holds)
             self._out += self._items(region.operations)
@@ -340,7 +304,7 @@ class Translator:
                 }
             )
         self._guard, self._facts = outer_guard, outer_facts
-        self._forget(met)
+        self.mbarriers.forget(met)
         for result in operation.results:
             if self.shared.accumulator(result):
                 raise unsupported(
@@ -386,9 +350,9 @@ class Translator:
         self.scalars[index] = low + number * by
         forms = self._carried(operation, turn, number, trips, carried, initial)
         self.scalars |= forms
-        met = self._meetings()
+        met = self.mbarriers.copy()
         body = self._within(turn, number, trips, region)
-        self._forget(met)
+        self.mbarriers.forget(met)
         self._out.append(ev.Loop(turn, trips, body, self.span(operation)))
         for result, name in zip(operation.results, carried, strict=True):
             form = forms.get(name)
@@ -401,15 +365,6 @@ class Translator:
                 self.scalars[result] = Unread(result, frozenset(self._loops))
             if name in self.views:
                 self.views[result] = self.views[name]
-
-    def _meetings(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Returns the state as it would be if the threads did not meet from here on."""
-        return frozenset(self._uninitialised), frozenset(self._in_use)
-
-    def _forget(self, met: tuple[frozenset[str], frozenset[str]]) -> None:
-        """A branch or loop may not have run, so that its barriers do not count after it."""
-        self._uninitialised |= met[0]
-        self._in_use |= met[1]
 
     def _turn(self, operation: Operation) -> str:
         """The name of a loop's counter, the same each time that the loop is gone through."""
@@ -492,8 +447,10 @@ class Translator:
             first = {names[name]: numbers[name] for name in names if names[name] in following}
             found = closed_forms(turn, number, first, following, facts)
             forms = {name: found[one] for name, one in names.items() if one in found}
-            negative = {name for name in natural if not _is(is_natural, forms, name, None, facts)}
-            wide = {name for name in bits if not _is(is_bit, forms, name, 1, facts)}
+            negative = {
+                name for name in natural if not is_within(is_natural, forms, name, None, facts)
+            }
+            wide = {name for name in bits if not is_within(is_bit, forms, name, 1, facts)}
             if not negative and not wide:
                 return {**symbols, **forms}
             natural -= negative
@@ -510,14 +467,14 @@ class Translator:
         """The carried values after an iteration, from those before it, for whatever these are."""
         region = operation.regions[0]
         kept = (dict(self.scalars), dict(self.views), dict(self.accumulators), dict(self.trips))
-        held = set(self._uninitialised), set(self.invalidated), self._probing
+        held = self.mbarriers.copy(), self._probing
         self.scalars |= symbols
         self._probing = True
         self._within(turn, number, trips, region)
         last = region.terminator
         found = [self.scalars.get(name) for name in (last.operands if last is not None else ())]
         self.scalars, self.views, self.accumulators, self.trips = kept
-        self._uninitialised, self.invalidated, self._probing = held
+        self.mbarriers, self._probing = held
         found += [None] * (len(region.arguments) - 1 - len(found))
         return iter(found)
 
@@ -530,15 +487,3 @@ class Translator:
         ):
             if value in self.views and after in (name, value):
                 self.views[name] = self.views[value]
-
-
-def _is(
-    at_once: Callable[[Value], bool],
-    forms: Mapping[str, Value],
-    name: str,
-    high: int | None,
-    facts: Sequence[Condition],
-) -> bool:
-    """Returns whether a carried value is known, and seen or proved to be in its range."""
-    form = forms.get(name)
-    return form is not None and (at_once(form) or within(form, 0, high, facts))

@@ -42,6 +42,9 @@ EIGHTS: Final = frozenset({DataType.F8E4M3, DataType.F8E5M2})
 FLOATS: Final = EIGHTS | {DataType.F16, DataType.BF16, DataType.F32, DataType.F64}
 """Floating point; the others are integers."""
 
+INDICES: Final = (DataType.I32, DataType.I64)
+"""Integers that `load_index` reads as indices."""
+
 
 class QualTL(Enum):
     """Qualitative timeline: what a single access of memory is ordered by (figure QualTL)."""

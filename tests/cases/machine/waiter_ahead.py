@@ -1,5 +1,4 @@
-"""A single mbarrier: who awaits its second phase alone runs ahead (decision `mbarrier-phase`
-iii)."""
+"""A single mbarrier: who awaits its second phase alone runs ahead (`mbarrier-phase` iii)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""An instruction that writes a part of its window overwrites that part alone (decision
-`partial-overwrite`)."""
+"""An instruction overwrites what it writes of its window (decision `partial-overwrite`)."""
 
 from __future__ import annotations
 
