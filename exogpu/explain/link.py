@@ -434,8 +434,7 @@ class _Teller:
     def _access(self) -> str:
         """`the example_wgmma of line 37`"""
         what = "write" if self.record.mutate else "read"
-        what = synchronises(self.record, self.program.variables) or what
-        what = self.record.origin.instr or what
+        what = self.record.origin.instr or synchronises(self.record, self.program.variables) or what
         return f"the {what} of line {self.record.origin.span.line}"
 
     def _ours(self) -> str:
