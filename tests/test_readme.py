@@ -152,9 +152,9 @@ def test_the_commands_of_the_readme_exist():
 
 
 def test_the_kernels_the_readme_names_are_shipped():
-    import exogpu.kernels
+    from exogpu import kernels
 
     named = re.findall(r"`(?:exogpu\.kernels\.)?(\w+)\((?:A, B|q, k, v|x)\)`", README)
     assert len(named) == 3
-    assert all(callable(getattr(exogpu.kernels, name)) for name in named)
+    assert all(callable(getattr(kernels, name)) for name in named)
     assert all(unit.procedure is not None for unit in load("exogpu.kernels"))
