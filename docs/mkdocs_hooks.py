@@ -1,4 +1,4 @@
-"""What the site has beside these pages: codes, instructions, the sources that pages link to.
+"""Generates pages of the site: codes, instructions, the sources that pages link to.
 
 Pages link to files of the repository by paths that work where the repository is browsed
 (`../examples/...`); in the site each such file is a page of its own.
@@ -60,7 +60,7 @@ def instructions() -> dict[str, list[InstructionTemplate]]:
     return found
 
 
-def told(instruction: InstructionTemplate) -> str:
+def describe(instruction: InstructionTemplate) -> str:
     """The docstring of an instruction, each paragraph on one line."""
     text = inspect.cleandoc(ast.get_docstring(instruction.source.function) or "")
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
@@ -82,7 +82,7 @@ def instruction_page(instruction: InstructionTemplate, catalogue: str) -> str:
         [
             f"# {instruction.name}",
             "",
-            told(instruction),
+            describe(instruction),
             "",
             f"    from {catalogue} import {instruction.name}",
             "",
@@ -114,7 +114,7 @@ def instructions_page() -> str:
         if members:
             lines += [f"## {catalogue}", "", "| instruction | meaning |", "| --- | --- |"]
             for one in members:
-                meaning = told(one).split("\n\n")[0].replace("|", "\\|")
+                meaning = describe(one).split("\n\n")[0].replace("|", "\\|")
                 lines.append(f"| [`{one.name}`](instructions/{one.name}.md) | {meaning} |")
             lines.append("")
     return "\n".join(lines)

@@ -292,4 +292,4 @@ class Program:
 
 
 EXPORTERS: Final[list[Callable[[Program], Mapping[str, object]]]] = []
-"""What makes JSON of a program: `exogpu.amir.export` reads these nodes, and puts it here."""
+"""The function that makes JSON of a program; `exogpu.amir.export` puts it here."""

@@ -41,7 +41,7 @@ _BLOCKS: Final = frozenset({"CudaDeviceFunction", "CudaWarps"})
 
 
 LOADING: Final = "loading "
-"""What is being done with a file whose name follows."""
+"""The stage of a check that loads a file; the name of the file follows."""
 
 
 @dataclass(frozen=True, slots=True)

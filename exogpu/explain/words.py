@@ -310,7 +310,7 @@ def hazard_of_bounds(violation: bounds.Breach) -> Hazard:
     assert isinstance(violation.finding, Outside)
     sizes = dict(violation.sizes)
     outside = violation.finding
-    inner = frozenset[Sym]() if outside.call is None else _inside(outside.call.instr)
+    inner = frozenset[Sym]() if outside.call is None else _body_iterators(outside.call.instr)
     iteration = tuple(
         (s.name, n) for s, n in violation.point.items() if s.name not in sizes and s not in inner
     )
@@ -341,8 +341,8 @@ def hazard_of_bounds(violation: bounds.Breach) -> Hazard:
     )
 
 
-def _inside(instr: Instr) -> frozenset[Sym]:
-    """The iterators and control parameters of an instruction: its caller has no such names."""
+def _body_iterators(instr: Instr) -> frozenset[Sym]:
+    """Lists the iterators and control parameters of an instruction, which its caller has not."""
     params = (p.name for p in instr.params if isinstance(p, ControlParam))
     return frozenset({*params, *(s.iterator for s in walk(instr.body) if isinstance(s, For))})
 
@@ -376,22 +376,22 @@ def _site(
 ) -> Occurrence:
     threads = "" if iteration is None else _threads(op, dict(sizes) | dict(iteration))
     variables = () if program is None else program.variables
-    made = frozenset[str]() if program is None else _made(program, op)
+    own = frozenset[str]() if program is None else _own_iterators(program, op)
     return Occurrence(
         op.origin.span,
         op.origin.text,
         "" if synchronises(op, variables) else short_names(op),
         threads,
-        tuple((name, value) for name, value in iteration or () if name not in made),
+        tuple((name, value) for name, value in iteration or () if name not in own),
         role,
         called(op, variables),
         op.origin.ends,
     )
 
 
-def _made(program: Program, op: Op) -> frozenset[str]:
-    """The iterators around an operation that its source does not name: those of the units that an
-    instruction is distributed over."""
+def _own_iterators(program: Program, op: Op) -> frozenset[str]:
+    """Lists the iterators that the conversion puts around an operation: those of the units that an
+    instruction is distributed over.  The source does not name them."""
     around = loops_of(path_to(program.body, op))
     own = (loop for loop in around if loop.origin.span == op.origin.span)
     return frozenset(loop.iterator.name for loop in own)

@@ -98,10 +98,13 @@ def _local_alloc(at: Translator, operation: Operation, low: Lowering) -> None:
     at.views[result] = View(result)
     if operation.operands:
         at.use(operation)
-        at.emit(operation, ev.Store(_window(at, operation, result), _kept(at, operation, result)))
+        at.emit(
+            operation,
+            ev.Store(_window(at, operation, result), _parts_of_store(at, operation, result)),
+        )
 
 
-def _kept(at: Translator, operation: Operation, buffer: str) -> str:
+def _parts_of_store(at: Translator, operation: Operation, buffer: str) -> str:
     held, _, tile = operation.types.partition("->")
     return _parts(at, at.view(buffer, operation), _full(tile), held.strip().strip("()"))
 
@@ -121,7 +124,7 @@ def _local_load(at: Translator, operation: Operation, low: Lowering) -> None:
 def _local_store(at: Translator, operation: Operation, low: Lowering) -> None:
     at.use(operation)
     target = _window(at, operation, operation.operands[1], writes=True)
-    at.emit(operation, ev.Store(target, _kept(at, operation, operation.operands[1])))
+    at.emit(operation, ev.Store(target, _parts_of_store(at, operation, operation.operands[1])))
 
 
 def _index(at: Translator, operation: Operation, low: Lowering) -> None:

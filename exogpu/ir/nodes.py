@@ -339,7 +339,7 @@ class DeviceFunction(_Statement):
     warps: tuple[WarpConfig, ...]
     body: Block
     dependent: bool = False
-    """Whether it may begin before the launch right before it has ended (decision
+    """True if it may begin before the launch right before it has ended (decision
     `dependent-launch`)."""
     min_blocks: int = 1
     """CTAs that a multiprocessor shall have room for: each thread has registers for that many."""

@@ -101,7 +101,7 @@ class _Dealing:
     resident: set[Sym]
     choice: Choice
     loops: bool = False
-    """Whether loops over tasks are wanted."""
+    """True to write tasks as loops, where the choice has a rule."""
 
 
 def _block(block: Block, dealing: _Dealing, values: dict[Sym, int]) -> Block:

@@ -28,7 +28,7 @@ from exogpu.pipeline.allsizes import answer
 from exogpu.pipeline.explanation import Failures
 from exogpu.pipeline.limited import PROVING, SMALLER, WORK, Judged, judged, tried
 from exogpu.pipeline.stages import Stages
-from exogpu.result.errors import Diagnostic
+from exogpu.result.errors import Diagnostic, InternalError
 from exogpu.result.hazards import Hazard
 from exogpu.result.proof import Proving
 from exogpu.result.verdict import Verdict
@@ -264,6 +264,8 @@ def _at(
             if outcome.violations and choice is not in_order:  # told in the source's iterators
                 program = assigned(stages.amir(policy), sizes, choice)
                 outcome = fast.run(program, sizes, progress=progress, most=most)
+                if not outcome.violations:
+                    raise InternalError("tasks as loops and tasks written out differ")
             if outcome.violations:
                 early = refuted.first_hazard(program, sizes, outcome.violations[0], Failures())
                 first = replace(blank(stages, sizes, policy), word="refuted", hazards=(early,))
