@@ -150,7 +150,7 @@ def candidates(folder: Path, problem: Problem) -> Iterator[tuple[str, Kernel, di
 
 
 def runs_of(folder: Path, problem: Problem) -> tuple[dict[str, Run], Callable[[str], bool]]:
-    """What is timed, by name; and whether what it computed last is right."""
+    """Returns the runs to time, by name; and a test whether the last result of one is right."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = True
@@ -228,7 +228,7 @@ def middle(times: Sequence[float]) -> float:
 
 
 def summed_up(times: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
-    """Of each run its time, and the middle half's width relative to it."""
+    """Returns the time of each run, and the middle half's width relative to it."""
     return {
         name: {
             "seconds": middle(each),
@@ -405,7 +405,7 @@ def plot(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """What has been measured, in the order of the panels."""
+    """Reads the measurements, in the order of the panels."""
     file = folder / "results.jsonl"
     lines = file.read_text().splitlines() if file.exists() else []
     known = {Problem(**key(one)): one for one in map(json.loads, lines)}
@@ -413,7 +413,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 
 def key(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells sizes apart."""
+    """Returns the key that distinguishes sizes."""
     names = ("panel", "L", "M", "N", "K", "dtype")
     return {name: result[name] for name in names if name in result}
 

@@ -31,7 +31,7 @@ Run = Callable[[], object]
 
 
 def others(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> dict[str, Run]:
-    """What torch has, by backend; those that refuse are left out."""
+    """Returns torch's runs, by backend; those that refuse are left out."""
     found: dict[str, Run] = {}
     for name, backend in BACKENDS.items():
 

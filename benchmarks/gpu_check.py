@@ -157,14 +157,14 @@ def attention(arrays: dict[str, torch.Tensor], causal: bool) -> dict[str, Wanted
 
 @dataclass(frozen=True)
 class Wanted:
-    """What an output must be, and how far it may be from that."""
+    """The expected output, and its tolerance."""
 
     value: torch.Tensor
     limit: torch.Tensor
 
 
 def cuts(manifest: dict) -> bool:
-    """Whether the tensor cores cut f32, which no tensor map has rounded to tf32."""
+    """Tests whether the tensor cores cut f32, which no tensor map has rounded to tf32."""
     arguments = [a for step in manifest["steps"] for a in step.get("arguments", ())]
     maps = [a for a in arguments if isinstance(a, dict) and a["tensor"] in ("A", "B")]
     return not all(a.get("tf32") for a in maps)
@@ -173,10 +173,10 @@ def cuts(manifest: dict) -> bool:
 def wanted(
     arrays: dict[str, torch.Tensor], outputs: tuple[str, ...], manifest: dict, terms: int, kind: str
 ) -> dict[str, Wanted]:
-    """What a kernel must write: of a product, tf32 has 10 explicit bits: rounded operands err by
-    2**-11 each, relative to each product, those that are cut by twice as much; sums of f32 by
-    2**-23 a term, truncated as tensor cores do.  Results of 16 bits are rounded once: whole numbers
-    are the nearest of their type."""
+    """Returns a kernel's expected output: of a product, tf32 has 10 explicit bits: rounded operands
+    err by 2**-11 each, relative to each product, those that are cut by twice as much; sums of f32
+    by 2**-23 a term, truncated as tensor cores do. Results of 16 bits are rounded once: whole
+    numbers are the nearest of their type."""
     if "V" in arrays:
         return attention(arrays, CAUSAL in manifest["name"])
     (output,) = outputs
@@ -226,7 +226,7 @@ class Case:
 def check(
     runtime: ModuleType, kernel: Callable, manifest: dict, sizes: dict[str, int]
 ) -> list[str]:
-    """What is wrong at one size; nothing if all is well."""
+    """Returns the faults at one size; empty if there are none."""
     wrong = []
     k_total = 1
     for name in ("K", "K_split", "cluster_K"):
@@ -257,7 +257,7 @@ def check(
 
 
 def repeat(runtime: ModuleType, kernel: Callable, manifest: dict, sizes: dict[str, int]) -> str:
-    """Whether ten runs give the same bits, and the relative error."""
+    """Tests whether ten runs give the same bits, and measures the relative error."""
     case = Case(runtime, manifest, sizes, "normal")
     out, results = case.arrays[case.outputs[0]], []
     stream = torch.cuda.current_stream().cuda_stream
@@ -283,7 +283,8 @@ def quick(names: tuple[str, ...]) -> Iterator[dict[str, int]]:
 
 
 def memcheck(folders: list[Path], only: str) -> str:
-    """What compute-sanitizer says of the quick sizes, in a process of its own."""
+    """Runs compute-sanitizer on the quick sizes, in a process of its own, and returns its
+    report."""
     tool = shutil.which("compute-sanitizer")
     if tool is None:
         return "not run: there is no compute-sanitizer on this machine"

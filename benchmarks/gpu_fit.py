@@ -105,7 +105,7 @@ def nonnegative(features: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def tried(folder: Path, variants: Mapping[str, Variant]) -> None:
-    """How much slower the chosen kernel is than the fastest, for sizes that were measured."""
+    """Prints the loss of the chosen kernel against the fastest, for sizes that were measured."""
     losses = []
     for product, times in read(folder):
         choice = among(product, variants)

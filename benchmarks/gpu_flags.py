@@ -119,7 +119,7 @@ def repeated(
 
 
 def problems(kernels: Callable[[str], Kernel]) -> Iterator[Problem]:
-    """What is timed."""
+    """Yields the problems to time."""
     for kind, dtype in TYPES.items():
         for M, N in TIMED:
             x = torch.randn(M, N, device="cuda").to(dtype)

@@ -53,7 +53,7 @@ class Fused:
         return found | {"C": torch.full((L, M, N), float("nan"), device="cuda", dtype=self.dtype)}
 
     def followed(self, product: torch.Tensor, of: dict[str, torch.Tensor]) -> torch.Tensor:
-        """What is to be C."""
+        """Computes the expected C."""
         if self.bias:
             product = product + of["bias"]
         if self.activation is not None:
@@ -78,7 +78,7 @@ class Fused:
 
 
 def problems(fused: dict[str, Fused]) -> Iterator[Problem]:
-    """What is timed: ours, torch's, and the product alone."""
+    """Yields the problems to time: ours, torch's, and the product alone."""
     for m, n, k in SIZES:
         for name, one in fused.items():
             of = one.arrays(1, m, n, k)

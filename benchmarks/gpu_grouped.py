@@ -142,7 +142,7 @@ def checks() -> Iterator[str]:
 
 
 def problems() -> Iterator[Problem]:
-    """What is timed."""
+    """Yields the problems to time."""
     for mix, counts, N, K in timed():
         A, B, offsets, C = arrays(counts, N, K, "bf16")
         ends = list(accumulate(counts))

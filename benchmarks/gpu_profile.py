@@ -1,4 +1,4 @@
-"""What a profiler says of the kernels that fall short of their bars: where their time goes.
+"""Profiles the kernels that fall short of their bars: where their time goes.
 
     python benchmarks/gpu_profile.py build/gpu build/gpu/{rows,grouped,flags} -o profile.json
 
@@ -51,7 +51,7 @@ Arrays = dict[str, Any]
 
 
 def rows(kind: str, M: int, N: int, *more: str) -> Callable[[], Arrays]:
-    """Of a kernel of rows."""
+    """Makes the arrays of a kernel of rows."""
 
     def made() -> Arrays:
         dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[kind]
@@ -63,12 +63,12 @@ def rows(kind: str, M: int, N: int, *more: str) -> Callable[[], Arrays]:
 
 
 def normalised(kind: str, M: int, N: int, *more: str) -> Callable[[], Arrays]:
-    """Of a kernel that normalises rows."""
+    """Makes the arrays of a kernel that normalises rows."""
     return lambda: {**rows(kind, M, N, *more)(), "count": float(N), "eps": 1e-5}
 
 
 def attention(D: int, heads: int, S: int) -> Callable[[], Arrays]:
-    """Of a kernel of attention, as the call gives them."""
+    """Makes the arrays of a kernel of attention, as the call gives them."""
 
     def made() -> Arrays:
         q, k, v = (torch.randn(heads, S, D, device="cuda").to(torch.bfloat16) for _ in range(3))
@@ -79,7 +79,7 @@ def attention(D: int, heads: int, S: int) -> Callable[[], Arrays]:
 
 
 def transposed(kind: str, M: int, N: int) -> Callable[[], Arrays]:
-    """Of a transpose."""
+    """Makes the arrays of a transpose."""
 
     def made() -> Arrays:
         x = torch.randn(1, M, N, device="cuda").to({"f32": torch.float32}.get(kind, torch.bfloat16))
@@ -89,7 +89,7 @@ def transposed(kind: str, M: int, N: int) -> Callable[[], Arrays]:
 
 
 def product(M: int, N: int, K: int, dtype: torch.dtype) -> Callable[[], Arrays]:
-    """Of a GEMM."""
+    """Makes the arrays of a GEMM."""
 
     def made() -> Arrays:
         a, b = (torch.randn(1, n, K, device="cuda").to(dtype) for n in (M, N))
@@ -99,7 +99,7 @@ def product(M: int, N: int, K: int, dtype: torch.dtype) -> Callable[[], Arrays]:
 
 
 def grouped(mix: str, rows: int, N: int, K: int) -> Callable[[], Arrays]:
-    """Of a grouped product of 8 groups, its tiles found here."""
+    """Makes the arrays of a grouped product of 8 groups, its tiles found here."""
 
     def made() -> Arrays:
         wanted = (mix, rows, N, K)
@@ -168,7 +168,7 @@ def launch(folders: list[Path], name: str) -> None:
 
 
 def profiled(ncu: str, folders: list[Path], name: str) -> dict[str, Any]:
-    """What the profiler says of the last launch."""
+    """Returns the profiler's results for the last launch."""
     stem, _ = CASES[name]
     sections = [word for one in SECTIONS for word in ("--section", one)]
     again = [sys.executable, __file__, *map(str, folders), "--launch", name]

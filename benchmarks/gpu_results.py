@@ -1,4 +1,4 @@
-"""What benchmarks of kernels share: their options, ways that are timed, results and tables.
+"""Common parts of benchmarks of kernels: their options, ways that are timed, results and tables.
 
 Times are taken by the method of `gpu.py`.  It is imported before exogpu, which it makes known.
 """
@@ -29,8 +29,8 @@ RATES: Final = (
 
 
 def options(about: str, name: str) -> argparse.Namespace:
-    """Of the command line: `folder`, of compiled kernels, and `output`, of the results; or `write`,
-    results to be written into docs/kernels.md."""
+    """Reads the command line: `folder`, of compiled kernels, and `output`, of the results; or
+    `write`, results to be written into docs/kernels.md."""
     parser = argparse.ArgumentParser(description=about.partition("\n")[0])
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / f"build/{name}.json")
@@ -54,7 +54,7 @@ def moved(x: torch.Tensor) -> int:
 
 
 def wrong_ones(found: Sequence[str]) -> list[str]:
-    """Of one text a check, which is empty or what is wrong; some are printed."""
+    """Selects the faults among the texts of checks, one each, empty if right; some are printed."""
     bad = list(filter(None, found))
     print(f"{len(found)} checks, {len(bad)} wrong", *bad[:20], sep="\n  ", flush=True)
     return bad

@@ -1,4 +1,4 @@
-"""How TMA rounds to tf32, bit by bit, and what the f32 GEMMs' errors are beside cuBLAS.
+"""Measures how TMA rounds to tf32, bit by bit, and the f32 GEMMs' errors beside cuBLAS.
 
     exogpu compile benchmarks/rounding.py -o build/gpu --cubin
     python benchmarks/gpu_rounding.py build/gpu [--gemm gemm_sm90_1x1_128x192_resident]
@@ -74,7 +74,7 @@ def misrounded(folder: Path) -> list[str]:
 
 
 def errors(folder: Path, name: str) -> list[dict[str, Any]]:
-    """Of the kernel and of cuBLAS, at each size."""
+    """Measures the errors of the kernel and of cuBLAS, at each size."""
     import torch
 
     from exogpu.codegen.runtime import Kernel

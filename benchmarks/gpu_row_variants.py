@@ -79,7 +79,7 @@ def checks(kernels: Kernels) -> Iterator[str]:
 
 
 def problems(kernels: Kernels) -> Iterator[Problem]:
-    """What is timed."""
+    """Yields the problems to time."""
     for kind in TYPES:
         for N in TIMED:
             for name in NORMS:

@@ -68,7 +68,7 @@ def given(name: str, kind: str, M: int, N: int) -> tuple[Tensors, dict[str, floa
 
 
 def theirs(name: str, a: Tensors, dtype: torch.dtype | None = None) -> torch.Tensor:
-    """What torch computes, of other types if one is given."""
+    """Computes torch's result, of other types if one is given."""
     a = {
         of: each if of == "target" else each.to(dtype or each.dtype)
         for of, each in a.items()

@@ -85,7 +85,7 @@ class Batch:
 
 
 def batches() -> Iterator[Batch]:
-    """What is checked."""
+    """Yields the batches to check."""
     draw = random.Random(3)
 
     def lengths(count: int, most: int) -> list[int]:
@@ -112,7 +112,7 @@ def batches() -> Iterator[Batch]:
 
 
 def timed() -> Iterator[Batch]:
-    """What is timed."""
+    """Yields the batches to time."""
     draw = random.Random(1)
     uneven = [round(draw.expovariate(1 / 1500)) + 1 for _ in range(16)]
     for name, rows in (
@@ -156,7 +156,7 @@ def each(x: torch.Tensor, counts: Sequence[int]) -> list[torch.Tensor]:
 def wrong(
     batch: Batch, given: Mapping[str, torch.Tensor], y: torch.Tensor, sums: torch.Tensor
 ) -> str:
-    """What is out of what rounding explains; empty: nothing is."""
+    """Describes the error that rounding does not explain; empty if there is none."""
     qs = each(given["q"], batch.rows)
     ks, vs = (each(given[name], batch.keys) for name in "kv")
     ys = each(y, batch.rows)
@@ -225,7 +225,7 @@ def loop(batch: Batch, given: Mapping[str, torch.Tensor]) -> Run:
 
 
 def problems() -> Iterator[Problem]:
-    """What is timed."""
+    """Yields the problems to time."""
     for batch in timed():
         given = batch.arrays()
         y = torch.empty_like(given["q"])

@@ -37,7 +37,7 @@ PANEL: Final = (
 
 
 def wrong(kernel: Kernel, deterministic: bool, chosen: random.Random) -> str:
-    """What is wrong at a random size; empty if nothing is."""
+    """Describes the fault at a random size; empty if there is none."""
     L, M, N = chosen.randint(1, 2), chosen.randint(1, 700), 4 * chosen.randint(1, 170)
     S, K = chosen.randint(1, 33), 8 * chosen.randint(1, 40)
     kind = next(p["dtype"] for p in kernel.manifest["parameters"] if p["name"] == "A")
@@ -62,7 +62,7 @@ def wrong(kernel: Kernel, deterministic: bool, chosen: random.Random) -> str:
 
 
 def with_jax() -> str:
-    """What is wrong with arrays of jax; empty if nothing is."""
+    """Describes the fault with arrays of jax; empty if there is none."""
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     import jax
     import numpy as np

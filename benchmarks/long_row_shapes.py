@@ -9,7 +9,7 @@ COLUMNS = (65536, 131072)
 
 
 def shapes(kind: str, columns: int) -> list[LongShape]:
-    """Those that take rows of so many columns, with no CTA too many."""
+    """Returns the shapes that take rows of so many columns, with no CTA too many."""
     found = []
     for warps, elements, blocks in CHOICES:
         ctas = max(2, columns // (32 * warps * elements))

@@ -1,5 +1,5 @@
-"""What random calls of kernels are made of: sizes, arrays between guard bands, and how a result is
-compared."""
+"""Parts of random calls of kernels: sizes, arrays between guard bands, and the comparison of
+results."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ Made = tuple[Callable[[], Any], Callable[[], list[Checked]]]
 
 
 def rounded(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """How far the nearest number of a type may be, and a little of f32 on the way."""
+    """Bounds the distance to the nearest number of a type, and a little of f32 on the way."""
     return value.abs() * (EPS[dtype] + 2.0**-20) + (2.0**-24 if dtype == torch.float16 else 1e-30)
 
 

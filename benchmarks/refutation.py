@@ -1,4 +1,4 @@
-"""How long refuting takes beside proving: mutants of the shipped kernels, one statement deleted.
+"""Times refuting beside proving: mutants of the shipped kernels, one statement deleted.
 
     python benchmarks/refutation.py [--only KERNEL] [--write]
 

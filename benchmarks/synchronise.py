@@ -1,4 +1,4 @@
-"""What `synchronise` proposes: for each bug of the museum, and for each shipped kernel of which all
+"""Runs `synchronise`: for each bug of the museum, and for each shipped kernel of which all
 synchronisation was removed.
 
 python benchmarks/synchronise.py --write     # the page docs/synchronise.md
@@ -114,7 +114,7 @@ def edits(row: Row) -> str:
 
 
 def statements(procedure: Procedure) -> int:
-    """How many Fences, Arrives, Awaits and barriers there are."""
+    """Counts the Fences, Arrives, Awaits and barriers."""
     assert procedure.ir is not None
     return sum(isinstance(stmt, SYNCHRONISATION) for stmt in walk(procedure.ir.body))
 

@@ -1,4 +1,4 @@
-"""How long refutations take beside proofs: the kernels of `tests/cases/refutations`.
+"""Times refutations beside proofs: the kernels of `tests/cases/refutations`.
 
     python benchmarks/wrong_kernels.py [--only FILE] [--write]
 

@@ -13,9 +13,9 @@ too: they find the same, and nothing where the prover found nothing.  Of slots t
 more pairs than there are: there it must find what the machine does, and perhaps more, what it
 refutes must happen, and what is proved must not.  So of values from memory, whatever the contents.
 Of roles and named barriers, what the machine accepts must run right on what the hardware counts, in
-any order of the warps.  With --write docs/campaign.md is made of all shapes, and of a word for some
-of them docs/campaign-WORD.md: `running`, the rings that run on; `reach`, programs of
-`campaigns/reach` and others; `further`, values from memory, roles and clusters.
+any order of the warps.  With --write a part of docs/campaigns.md is made of all
+shapes, and one each of `running`: the rings that run on; `reach`: programs of `campaigns/reach` and
+others; `further`: values from memory, roles and clusters.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ isl_budget.LOUD = smt.LOUD = True
 
 @dataclass
 class Tally:
-    """What became of the programs of one shape and policy."""
+    """The results for the programs of one shape and policy."""
 
     programs: int = 0
     sizes: int = 0
@@ -234,7 +234,7 @@ def row(name: str, tally: Tally) -> str:
 def text(
     tallies: dict[tuple[str, str], Tally], first: int, only: str | None, wrong: list[str]
 ) -> str:
-    """docs/campaign.md, or of `--only running` docs/campaign-running.md."""
+    """Its part of docs/campaigns.md: `agreement`, or of `--only running` `agreement-running`."""
     every = Tally()
     for tally in tallies.values():
         every.add(tally)
@@ -255,35 +255,15 @@ def text(
 
     python -m campaigns.agreement{chosen} --programs {every.programs} --seed {first}
 
-Last run: {date.today()}.  {every.programs:,} generated programs, each analysed once
-for all sizes and then run by the literal machine at every size from 0 to 7 (rings at 13 too; 0 to 3
-where the size counts kernels, 1 to 7 where it counts tasks that allocate, 0 to 5 of clusters, of
-windows, and of both sizes of nests; at ten pairs up to 3 where values are loaded, and at some up to
-4 of programs in source form).  At each size the sets of violations, as (kind, variable,
-element, check, iteration, record), are compared, those of the fast machine too; of a late Arrive
-and of PHASE, without the record.  Windows are programs in source form: whether they are in bounds,
-for all sizes and at each, is compared with a sequential run, and the elements that they touch with
-those of the same program written without windows and calls.  Where memory resides from task to
-task, the machines run five more choices of clusters and orders of tasks, in which what is found to
-be safe must not fail.  Of slots the prover predicts more pairs than there are, so that no sets are
-compared: it must find something where the machine does, what it refutes the machine must refute at
-the sizes named, and what is proved must not fail, whatever the choice.  So of values from memory,
-with up to 24 contents at each size: each violation must be one that the prover predicts, with what
-its statement loads, and a refutation must happen with the contents that it names.  Where roles
-share phases, or have named barriers, 12 orders of the warps are run on what the hardware counts, of
-which none may go wrong if the machine finds nothing wrong with barriers.
+Last run: {date.today()}.  {every.programs:,} generated programs.
 
 {answer}
 
-Violating at some of these sizes: {violating}.  Safe: {safe}; proved, every obligation confirmed by
-Z3: {proved}; safe because syncs order accesses of different threads: {ordered}.  Undecided, in part
-at least: {undecided}; of these no violation may be invented, but some may be missed.  Of a program
-that violates, the obligations are made all the same, and it is a disagreement if Z3 confirms all.
+Violating at some of these sizes: {violating}.  Safe: {safe}.  Proved, every obligation confirmed by
+Z3: {proved}.  Safe because syncs order accesses of different threads: {ordered}.  Undecided, in
+part at least: {undecided}.
 
 {table(tallies)}
-
-"tuples" are the violations that both found; "ordered by syncs" are the safe programs that have a
-violation between two threads as soon as their syncs are taken away.
 
 Why programs were undecided:
 
@@ -296,7 +276,8 @@ The shapes:
 
 
 def crashed(why: str) -> cases.Result:
-    """Of a program over which the worker died: undecided, as `exogpu check` would say."""
+    """Makes the result for a program over which the worker died: undecided, as `exogpu check` would
+    say."""
     tally = Tally(programs=1, undecided=1, reasons=Counter({f"a process died ({why})": 1}))
     # Exceptions are ours, signals those of the solvers.
     wrong = [] if why.startswith("exit status -") else [{}]
@@ -319,8 +300,7 @@ def campaign(total: int, first: int, only: str | None, given: cases.Options, *, 
     made = text(tallies, first, only, wrong)
     Console().print(made, markup=False, highlight=False, soft_wrap=True)
     if write:
-        page = "campaign.md" if only is None else f"campaign-{only}.md"
-        cases.write_whole(cases.ROOT / "docs" / page, made)
+        cases.write_section(name, made)
     return 1 if wrong else 0
 
 
@@ -335,7 +315,7 @@ def main() -> int:
         help="one shape; or `running`: rings that run on; `reach`: what came after them; "
         "`further`: values from memory, roles, clusters",
     )
-    parser.add_argument("--write", action="store_true", help="make the page under docs")
+    parser.add_argument("--write", action="store_true", help="make its part of docs/campaigns.md")
     cases.add_arguments(parser)
     parser.add_argument("--replay", metavar="SHAPE:SEED", help="one program, made smaller")
     options = parser.parse_args()

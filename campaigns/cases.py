@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,11 +19,13 @@ from pathlib import Path
 from exogpu.trial.pool import Judge, Result, on_this_machine
 
 ROOT = Path(__file__).parent.parent
+CAMPAIGNS = ROOT / "docs" / "campaigns.md"
+"""The page that has a part of each campaign."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where a campaign runs."""
+    """Options that say where and how a campaign runs."""
 
     jobs: int
     scheduler: str | None
@@ -162,6 +165,20 @@ def on_cluster(address: str, cases: Sequence[str], judge: Judge) -> Iterator[tup
             else:
                 raise error
             future.release()
+
+
+def write_section(name: str, text: str, page: Path = CAMPAIGNS) -> None:
+    """Writes a campaign's part of a page, between its two comments, at once or not at all.
+
+    Headings go one level down.  Raises ValueError where the page has no such part.
+    """
+    begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->\n"
+    before, opened, rest = page.read_text().partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (opened and closed):
+        raise ValueError(f"{page.name} has no part {name}: add `{begin[:-1]}` and `{end[:-1]}`")
+    lower = re.sub(r"^(#+ )", r"#\1", text.strip(), flags=re.MULTILINE)
+    write_whole(page, f"{before}{begin}\n{lower}\n\n{end}{after}")
 
 
 def write_whole(path: Path, text: str) -> None:

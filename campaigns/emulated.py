@@ -7,7 +7,7 @@
 The programs are those of `campaigns.gpu_fuzz`, or of `campaigns.reach`.  Each one that is proved is
 emitted, translated for the emulator (`campaigns/emulator`) and run at its sizes, in several orders,
 with all clusters and with one.  A wrong value, a hang, or an access of what is over is a failure.
-`--write` writes docs/emulated.md, or of `--only reach` docs/emulated-reach.md, at the end of a
+`--write` writes its part of docs/campaigns.md, `emulated` or `emulated-reach`, at the end of a
 whole run.
 """
 
@@ -39,7 +39,6 @@ from exogpu.result.errors import ExoGpuError
 from exogpu.trial.data import at_sizes
 from exogpu.trial.differences import difference
 
-PAGE: Final = cases.ROOT / "docs" / "emulated.md"
 SECONDS: Final = 40.0
 """For the check of one program."""
 
@@ -49,14 +48,14 @@ FAILURES: Final = ("wrong", "died", "crash")
 
 @cache
 def _folder() -> Path:
-    """Where this process keeps what it compiles: the emulator's header once."""
+    """Returns the folder where this process stores compiled files: the emulator's header once."""
     kept = tempfile.TemporaryDirectory()
     atexit.register(kept.cleanup)
     return Path(kept.name)
 
 
 def judge(case: str) -> Mapping[str, Any]:
-    """What becomes of a program."""
+    """Judges a program."""
     program = program_of(case)
     try:
         procedure = procedure_of(program, _folder())
@@ -97,7 +96,7 @@ def run(kernel: Emulated, procedure: Procedure, program: Program) -> Mapping[str
 
 
 def page(results: Mapping[str, Mapping[str, Any]], seed: int, only: str | None) -> str:
-    """The text of docs/emulated.md, or of docs/emulated-reach.md."""
+    """Its part of docs/campaigns.md: `emulated`, or of `--only reach` `emulated-reach`."""
     chosen = f" --only {only}" if only else ""
     states = Counter(result.get("state", "died") for result in results.values())
     runs = sum(result.get("runs", 0) for result in results.values())
@@ -139,7 +138,7 @@ def main() -> int:
         metavar="SHAPE",
         help="the shapes of campaigns.reach, or one of them",
     )
-    parser.add_argument("--write", action="store_true", help="write docs/emulated.md")
+    parser.add_argument("--write", action="store_true", help="write its part of docs/campaigns.md")
     cases.add_arguments(parser)
     options = parser.parse_args()
     if options.show is not None:
@@ -158,7 +157,7 @@ def main() -> int:
         print(f"{count:6} {state}")
     if options.write:
         made = page(results, options.seed, options.only)
-        cases.write_whole(PAGE.with_stem(name), made)
+        cases.write_section(name, made)
     return 1 if failures else 0
 
 

@@ -3,7 +3,7 @@
     python -m campaigns.gpu_fuzz emit --programs 1000    generate, check, compile: needs no GPU
     python -m campaigns.gpu_fuzz run                     on a GPU: the driver and numpy suffice
     python -m campaigns.gpu_fuzz sanitize --kernels 50   compute-sanitizer over some of them
-    python -m campaigns.gpu_fuzz write                   docs/gpu-fuzz.md of all of these
+    python -m campaigns.gpu_fuzz write                   its part of docs/campaigns.md
     python -m campaigns.gpu_fuzz coverage | show NAME | shrink NAME
 
 The stages run apart: the folder (`-o`, build/gpu-fuzz) goes to another machine as it is.  Each
@@ -86,7 +86,7 @@ def rewrite(path: Path, again: Mapping[str, Result]) -> None:
 
 
 def emitted(folder: Path, files: list[str]) -> page.Results:
-    """What the first stage noted; of files without a note, that they are there."""
+    """Returns the notes of the first stage; of files without a note, that they are there."""
     noted = dict(page.journal(folder / "emit.jsonl"))
     known = {page.name_of(case) for case in noted}
     for file in files:
@@ -149,7 +149,7 @@ def write(options: argparse.Namespace) -> int:
             f"python -m campaigns.gpu_fuzz write  # of {1 + len(options.beside)} emits and runs"
         )
     made = page.text(found, command, ", ".join(sorted(devices)) or "no GPU", checked, of)
-    cases.write_whole(options.page, made)
+    cases.write_section(options.part, made, options.page)
     loud = any(not what.startswith("silent") for what in checked.values())
     return 1 if found.wrong or found.hangs or found.failures or loud else 0
 
@@ -233,8 +233,9 @@ def parser() -> argparse.ArgumentParser:
         each[name].add_argument("--seconds", type=float, default=HANGS_AFTER)
     each["run"].set_defaults(jobs=4)
     each["sanitize"].add_argument("--kernels", type=int, default=50)
-    page_of = cases.ROOT / "docs" / "gpu-fuzz.md"
-    each["write"].add_argument("--page", type=Path, default=page_of, help="which is written")
+    parts = ("gpu-fuzz", "gpu-fuzz-reach")
+    each["write"].add_argument("--page", type=Path, default=cases.CAMPAIGNS, help="to write to")
+    each["write"].add_argument("--part", choices=parts, default=parts[0], help="which is written")
     each["write"].add_argument(
         "--beside", type=Path, action="append", default=[], help="a folder of other seeds"
     )

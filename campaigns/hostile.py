@@ -5,7 +5,7 @@
 Each input is a call of the real program in a folder of its own.  It must not show a traceback, must
 end in time, and must exit with a status that is right: a file that is no Python never exits with 0,
 the status agrees with the verdicts that --json lists, and 4, a failure of exogpu, is a finding.
-A whole run of at least 2,000 inputs writes docs/hostile.md at its end.
+A whole run of at least 2,000 inputs writes its part of docs/campaigns.md at its end.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from hostile_calls import MAKERS, case  # noqa: E402
 from hostile_files import Case  # noqa: E402
 from rich.progress import Progress  # noqa: E402
 
+from campaigns import cases  # noqa: E402
+
 # What a call would import is there before the first fork.
 from exogpu.cli.commands import app, main  # noqa: E402
 from exogpu.cli.outcome import STATUS, worst  # noqa: E402
@@ -46,12 +48,11 @@ LIMIT: Final = 90.0
 """Seconds after which a call hangs: several checks, on a machine that does other things too."""
 
 WHOLE: Final = 2000
-PAGE: Final = ROOT / "docs" / "hostile.md"
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a call ended."""
+    """The end of a call."""
 
     number: int
     case: Case
@@ -63,7 +64,7 @@ class Ended:
 
     @property
     def wrong(self) -> str:
-        """What is wrong with it; empty if nothing is."""
+        """Describes the fault of the call; empty if there is none."""
         if self.status is None:
             return f"it hangs: killed after {self.seconds:.0f} s"
         if self.status < 0:
@@ -76,7 +77,7 @@ class Ended:
 
 
 def _contradiction(ended: Ended) -> str:
-    """Where the status is another than the verdicts that are listed."""
+    """Describes a status that contradicts the listed verdicts; empty if it does not."""
     if ended.case.arguments[0] != "check" or "--json" not in ended.case.arguments:
         return ""
     if ended.case.streams:
@@ -97,7 +98,7 @@ def _contradiction(ended: Ended) -> str:
 
 
 def run_all(numbers: Iterable[int], seed: int, jobs: int, keep: bool = False) -> Iterator[Ended]:
-    """How each input ends, as soon as it has."""
+    """Yields the end of each input's call, as soon as it is there."""
     waiting = iter(numbers)
     running: dict[int, tuple[int, Case, float, Path]] = {}
     while True:
@@ -213,7 +214,7 @@ def _redirect(streams: str, folder: Path) -> None:
 
 
 def page(ended: Sequence[Ended], seed: int, seconds: float) -> str:
-    """docs/hostile.md."""
+    """Its part of docs/campaigns.md."""
     kinds: Mapping[str, list[Ended]] = defaultdict(list)
     for one in ended:
         kinds[one.case.kind].append(one)
@@ -244,13 +245,6 @@ def page(ended: Sequence[Ended], seed: int, seconds: float) -> str:
 def _title(one: Ended) -> str:
     call = " ".join(one.case.arguments)[:200]
     return f"{one.number}, {one.case.kind}: `exogpu {call}`: {one.wrong}"
-
-
-def _replace(path: Path, text: str) -> None:
-    """Whole or not at all."""
-    part = path.with_suffix(".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
 
 
 def _options() -> argparse.Namespace:
@@ -285,7 +279,7 @@ def run() -> int:
     found = sum(bool(one.wrong) for one in ended)
     print(f"{len(ended)} inputs, {found} findings, {monotonic() - start:.0f} s")
     if len(ended) >= WHOLE:
-        _replace(PAGE, page(ended, options.seed, monotonic() - start))
+        cases.write_section("hostile", page(ended, options.seed, monotonic() - start))
     return 1 if found else 0
 
 

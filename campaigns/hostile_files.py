@@ -73,7 +73,7 @@ def on_file(rng: Random, kind: str, text: bytes, sizes: tuple[str, ...] = ("M", 
 
 
 def is_python(text: bytes) -> bool:
-    """Whether Python compiles it."""
+    """Tests whether Python compiles it."""
     try:
         compile(text, "k.py", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):

@@ -6,7 +6,7 @@
 Of each kernel, every synchronisation statement is deleted, every timeline weakened by an entry,
 every skip count and index shifted by one, one at a time.  A refutation is replayed at its smallest
 sizes; a mutant of which nothing is found is redundant, and must be safe on the concrete machine at
-sizes that exercise it.  With --write docs/mutants.md is made of it.
+sizes that exercise it.  With --write its part of docs/campaigns.md is made of it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def outcome(case: str) -> cases.Result:
 
 
 def tally_of(mutants: Sequence[Mutant], results: Sequence[cases.Result]) -> Tally:
-    """What became of the mutants of a kernel."""
+    """Counts the results for the mutants of a kernel."""
     tally = Tally()
     for mutant, judged in zip(mutants, results, strict=True):
         word = judged.get("word", "undecided")
@@ -149,7 +149,7 @@ def redundant(tally: Tally) -> str:
 
 
 def page(tallies: dict[str, Tally], policy: Policy) -> str:
-    """docs/mutants.md."""
+    """Its part of docs/campaigns.md."""
     wrong = [f"- {name}, {w}" for name, t in tallies.items() for w in t.disagreements]
     open_ = [f"- {name}, {w}" for name, t in tallies.items() for w in t.undecided]
     parts = [
@@ -184,7 +184,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=list(NAMED), metavar="KERNEL", help="one kernel")
     parser.add_argument("--policy", choices=[p.value for p in Policy], default="ptx")
-    parser.add_argument("--write", action="store_true", help="make docs/mutants.md")
+    parser.add_argument("--write", action="store_true", help="make its part of docs/campaigns.md")
     cases.add_arguments(parser)
     options = parser.parse_args()
     policy = Policy(options.policy)
@@ -203,7 +203,7 @@ def main() -> int:
     }
     text = page(tallies, policy)
     if options.write:
-        cases.write_whole(cases.ROOT / "docs" / "mutants.md", text)
+        cases.write_section("mutants", text)
     Console().print(text, markup=False, highlight=False, soft_wrap=True)
     return 1 if any(tally.disagreements for tally in tallies.values()) else 0
 

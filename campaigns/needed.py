@@ -1,4 +1,4 @@
-"""Whether a program needs its synchronisation."""
+"""Decides whether a program needs its synchronisation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.symbolic.agreement import Sizes
 
 
 def needs_syncs(program: amir.Program, sizes: Sizes) -> bool:
-    """Whether, without its Fences, Arrives and Awaits, some access of a program violates against
-    an access by other threads: then a chain orders the two."""
+    """Tests whether, without its Fences, Arrives and Awaits, some access of a program violates
+    against an access by other threads: then a chain orders the two."""
     bare = replace(program, body=tuple(without_syncs(program.body)))
     loops = dict(enclosing(bare.body, ()))
     return any(

@@ -6,7 +6,7 @@
 The program and what has become of it are run at small sizes, each element alone and as `p.run`
 does, on whole numbers: all results are equal, bit by bit.  A refused step has words, and none has
 a traceback.  Besides, each careless primitive of `tests/schedule/careless.py` is refused.  With
---write docs/schedules.md is made of it.
+--write its part of docs/campaigns.md is made of it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LIMIT = 120.0
 
 
 def any_program(random: Random) -> str:
-    """Of one of two kinds."""
+    """Makes a program of one of two kinds."""
     return small_program(random) if random.random() < 0.8 else program(random)
 
 
@@ -65,7 +65,7 @@ def outcome(case: str) -> cases.Result:
 
 @dataclass
 class Tally:
-    """What became of all sequences."""
+    """Counts of the results of all sequences."""
 
     sequences: int = 0
     """With a step at least."""
@@ -132,7 +132,7 @@ def careless() -> tuple[str, list[str]]:
 
 
 def page(tally: Tally, first: int) -> str:
-    """docs/schedules.md."""
+    """Its part of docs/campaigns.md."""
     refusals, accepted = careless()
     wrong = "\n".join(f"- {one}" for one in (*tally.wrong, *accepted))
     total = tally.sequences + tally.still + tally.unfit + len(tally.slow)
@@ -186,7 +186,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sequences", type=int, default=20_000, help="how many")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--write", action="store_true", help="make docs/schedules.md")
+    parser.add_argument("--write", action="store_true", help="make its part of docs/campaigns.md")
     parser.add_argument("--replay", type=int, metavar="SEED", help="one sequence, and show it")
     cases.add_arguments(parser)
     options = parser.parse_args()
@@ -202,7 +202,7 @@ def main() -> int:
         tally.add(case, found)
     made = page(tally, options.seed)
     if options.write:
-        cases.write_whole(cases.ROOT / "docs" / "schedules.md", made)
+        cases.write_section("schedules", made)
     console.print(made, markup=False, highlight=False, soft_wrap=True)
     return 1 if tally.wrong else 0
 

@@ -72,7 +72,7 @@ class Accesses:
         return self._at(access, firsts)
 
     def is_packed(self, access: Access) -> bool:
-        """Whether an element shares a register with another one."""
+        """Tests whether an element shares a register with another one."""
         return self.storage[access.name].packed
 
     def packed(self, access: Access) -> tuple[str, str]:
@@ -160,8 +160,8 @@ class Accesses:
         return Operand(self._registers(variable, firsts, outer), (), dtype, scale)
 
     def _pointer(self, access: Access) -> str:
-        """Where a variable in memory begins; of a cluster's memory, the part of the CTA that the
-        access is of."""
+        """Returns the begin of a variable in memory; for a cluster's memory, of the part of the
+        access's CTA."""
         variable, name = self.storage[access.name], self.names(access.name)
         if not variable.of_cluster or access in variable.own:
             return name

@@ -23,14 +23,15 @@ def addressed(proc: Proc, storage: Mapping[Sym, Storage]) -> tuple[Diagnostic, .
     for stmt in walk(proc.body):
         if isinstance(stmt, DeviceFunction):
             for access, names in _accesses(stmt.body, frozenset(), storage):
-                found.setdefault(access.name, _told(access, names))
+                found.setdefault(access.name, _local_memory_warning(access, names))
     return tuple(found.values())
 
 
 def _accesses(
     block: Block, known: frozenset[Sym], storage: Mapping[Sym, Storage]
 ) -> Iterator[tuple[Access, tuple[Sym, ...]]]:
-    """Those to registers whose indices have other variables than the known ones, and which."""
+    """Yields the accesses to registers whose indices have other variables than the known ones, with
+    these variables."""
     for stmt in block:
         for access in accesses(stmt):
             variable = storage.get(access.name)
@@ -44,8 +45,8 @@ def _accesses(
 
 
 def _constant(loop: For) -> bool:
-    """Whether a thread's code has the value of the iterator: of loops over threads it drops out of
-    what indexes registers."""
+    """Tests whether a thread's code has the value of the iterator: iterators of thread loops drop
+    out of register indices."""
     if isinstance(loop.mode, CudaThreads):
         return True
     return isinstance(loop.mode, Seq) and isinstance(loop.lo, Int) and isinstance(loop.hi, Int)
@@ -61,7 +62,7 @@ def _read(access: Access, variable: Storage) -> Iterator[Sym]:
         yield from sorted(control_variables(index), key=lambda name: name.number)
 
 
-def _told(access: Access, names: tuple[Sym, ...]) -> Diagnostic:
+def _local_memory_warning(access: Access, names: tuple[Sym, ...]) -> Diagnostic:
     shown = " and ".join(name.name for name in names)
     return Diagnostic(
         "G816",

@@ -49,7 +49,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Barriers:
-    """What the barrier statements of a kernel are lowered with."""
+    """Context for lowering the barrier statements of a kernel."""
 
     mechanisms: Mechanisms
     rings: Mapping[Sym, Ring]

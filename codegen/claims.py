@@ -1,4 +1,4 @@
-"""Whether emitted synchronisation keeps what the abstract machine takes for granted.
+"""Checks that emitted synchronisation keeps the promises of the abstract machine.
 
 For each mechanism and pair of timelines the machine claims of accesses before the first side that
 they are ordered before, or visible to, accesses after the second one.  Every claim is listed, from
@@ -71,7 +71,7 @@ class Claim:
 
     @property
     def open(self) -> Facts:
-        """What the claim takes and the rows do not guarantee."""
+        """Returns the facts that the claim takes and the rows do not guarantee."""
         return self._without(None)
 
     @property
@@ -180,7 +180,7 @@ def claims(sequence: Lowering) -> Iterator[Claim]:
 
 
 def _precedes(kind: Kind, sequence: Lowering) -> bool:
-    """Whether such an access may come before the sequence, and another one meet it after."""
+    """Tests whether such an access may come before the sequence, and another one meet it after."""
     if sequence.mechanism == "end of a launch" and kind.places != {"global"}:
         return False  # registers and shared memory are not those of another launch
     stored = kind.timeline is QualTL.TMA_G
@@ -192,13 +192,13 @@ def _precedes(kind: Kind, sequence: Lowering) -> bool:
 
 
 def stored_only(sequence: Lowering) -> bool:
-    """Whether it waits for less of bulk stores than its first timeline takes."""
+    """Tests whether the sequence waits for less of bulk stores than its first timeline takes."""
     return QualTL.TMA_G in full(sequence.first) and any(row in SOURCES for row in sequence.rows)
 
 
 def _carried(kind: Kind) -> list[Facts]:
-    """What an earlier synchronisation may have shown of an access to an ordinary timeline or its
-    own, and, of one of the generic proxy, to the async proxy too."""
+    """Returns facts that an earlier synchronisation may have established: an access shown to an
+    ordinary timeline or its own, and, from the generic proxy, to the async proxy too."""
     if kind.proxy == "flag":
         return []  # only a wgmma fence shows it, to wgmma
     shown = frozenset({Fact.DONE, Fact.JOINED})

@@ -37,7 +37,7 @@ from exogpu.ir.types import BarrierMechanism
 
 
 class _Turn(Enum):
-    """What the threads of a cluster have done last."""
+    """The last action of a cluster's threads on its barrier."""
 
     NONE = auto()
     """No arrival is pending."""
@@ -53,7 +53,7 @@ States = frozenset[_Turn]
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """What a Fence of the cluster takes over from an Await."""
+    """The work that Fences of a cluster take over from Awaits."""
 
     waiting: frozenset[Fence]
     """The Fences that first wait for a pending arrival."""
@@ -119,7 +119,8 @@ class _Walk:
         return joins and tiling is not None and scope_of(tiling) is Scope.CLUSTER
 
     def reached(self, stmt: Fence | Await, states: States) -> None:
-        """What is emitted does not depend on the execution.  Raises ExoGpuError where it would."""
+        """Checks that the emitted text does not depend on the execution. Raises ExoGpuError where
+        it would."""
         self.seen[stmt] = self.seen.get(stmt, frozenset()) | states
         if _Turn.ARRIVED in self.seen[stmt] and len(self.seen[stmt]) > 1:
             raise _refusal(
@@ -140,7 +141,7 @@ def _after_fence(state: _Turn) -> _Turn:
 
 
 def turns(launch: DeviceFunction, facts: CollectiveFacts, mechanisms: Mechanisms) -> Turns:
-    """How the Fences and Awaits of a launch share the cluster's barrier.
+    """Assigns the cluster's barrier to the Fences and Awaits of a launch.
 
     Raises ExoGpuError (G803) where it may be used out of turn.
     """

@@ -49,8 +49,7 @@ class CompiledKernel(Kernel):
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What makes it slower than it looks: registers in local memory (G816), products that wait
-        (G817)."""
+        """Warnings of slow code: registers in local memory (G816), products that wait (G817)."""
         in_memory = any(used.stack for used in self.usage.values())
         return (*(self._emitted.addressed if in_memory else ()), *self._waiting())
 

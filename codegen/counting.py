@@ -1,5 +1,5 @@
-"""What a thread does where others arrive on a barrier that several roles share, or await it: it
-counts.
+"""Emits the counting of threads for Arrives and Awaits that other roles execute on a shared
+barrier.
 
 The threads that execute a statement count by themselves; here are the loops and conditions around
 such statements for the others, with nothing in them but the counting.  All of them pass the places
@@ -70,9 +70,9 @@ class _Counting:
 def shared_by(
     launch: DeviceFunction, facts: CollectiveFacts, rings: Mapping[Sym, Ring], group: str | None
 ) -> Shared:
-    """What the path of a warp group counts for others: of variables that several roles share, the
-    Arrives where it needs their number, and the Awaits where it awaits.  All threads where `group`
-    is None."""
+    """Returns the statements that a warp group's path counts for others, on variables that several
+    roles share: Arrives if it needs their number, Awaits if it awaits. All threads where `group` is
+    None."""
     arrivals, awaits = set(), set()
     for stmt in walk(launch.body):
         tiling = facts.scope.get(stmt)
@@ -131,7 +131,7 @@ def _statement(counting: _Counting, stmt: Stmt) -> Lines:
 
 
 def _use(counting: _Counting, stmt: Stmt) -> _Use | None:
-    """What a statement by itself counts as."""
+    """Returns the barrier and kind that a statement by itself counts as; None for others."""
     match stmt:
         case Arrive() if (name := stmt.targets[0].name) in counting.shared.arrivals:
             return name, True
@@ -150,7 +150,7 @@ def _loop(counting: _Counting, stmt: For) -> Lines:
     """A loop; where each iteration counts alike, all of them at once."""
     control, names = counting.barriers.control, counting.barriers.names
     first, end = c_control(stmt.lo, control), c_control(stmt.hi, control)
-    alike = _alike(counting, stmt.body)
+    alike = _uses_of_each(counting, stmt.body)
     if alike:
         count = simplify(Sub(stmt.hi, stmt.lo), control.constants)
         trips = c_atom(count, control)
@@ -169,21 +169,21 @@ def _loop(counting: _Counting, stmt: For) -> Lines:
 
 
 def _loaded(counting: _Counting, stmt: For) -> Lines:
-    """What is counted may depend on the value, which these threads load, too."""
+    """Emits counting that may depend on a loaded value, which these threads load, too."""
     with counting.barriers.names.scope():
         bound = load(counting.access, stmt)
         inside = _block(counting, stmt.body)
     return braces("", [bound, *inside]) if inside else []
 
 
-def _alike(counting: _Counting, block: Block) -> Counter[_Use] | None:
-    """What each execution of a block counts; None where executions may differ."""
+def _uses_of_each(counting: _Counting, block: Block) -> Counter[_Use] | None:
+    """Counts the uses in each execution of a block; None if executions may differ."""
     found: Counter[_Use] = Counter()
     for stmt in block:
         if (use := _use(counting, stmt)) is not None:
             found[use] += 1
         elif isinstance(stmt, Warps):
-            inside = _alike(counting, stmt.body)
+            inside = _uses_of_each(counting, stmt.body)
             if inside is None:
                 return None
             found += inside

@@ -88,7 +88,7 @@ class Path:
 
 @dataclass(slots=True)
 class Device:
-    """What the statements of one kernel are lowered with."""
+    """Context for lowering the statements of one kernel."""
 
     facts: CollectiveFacts
     storage: Mapping[Sym, Storage]
@@ -115,7 +115,7 @@ class Device:
         self.control.nonnegative |= {THREAD, WARP, LANE, CTA}
 
     def calls(self) -> Calls:
-        """What instruction calls are lowered with."""
+        """Returns the context for lowering instruction calls."""
         return Calls(self.access, self.facts, self.barriers, self.maps, self.helpers)
 
 
@@ -140,7 +140,7 @@ def block(device: Device, statements: Block) -> Lines:
 
 
 def _needed(device: Device, stmt: Stmt, lines: Lines, after: Lines, used: set[Sym]) -> bool:
-    """Whether a statement's lines say something: declarations that are used, no fence twice."""
+    """Tests whether a statement's lines are needed: declarations that are used, no fence twice."""
     match stmt:
         case Alloc() if lines:
             scale = device.storage[stmt.name].scale
@@ -288,7 +288,7 @@ def sequential_loop(device: Device, stmt: For) -> Lines:
 
 
 def _is_of_others(device: Device, statements: Block) -> bool:
-    """Whether other warp groups execute all that is in a block."""
+    """Tests whether other warp groups execute everything in a block."""
     return device.path.by_role and all(
         isinstance(stmt, Warps) and device.facts.inner[stmt].group != device.path.group
         for stmt in statements
@@ -340,8 +340,8 @@ def _unrolled(device: Device, stmt: For, lo: CExpr, hi: CExpr) -> bool:
 
 
 def _chosen(device: Device, stmt: Stmt) -> Iterator[CExpr]:
-    """What tells the registers of a statement: indices of them, and, beside a tile, what an
-    instruction is told of its part."""
+    """Yields the expressions that choose the registers of a statement: indices, and, beside a tile,
+    the operands that choose an instruction's part."""
     used = [a for a in accesses(stmt) if a.name in device.storage]
     held = [a for a in used if device.storage[a.name].space is Space.REGISTER]
     for access in held:
@@ -383,7 +383,7 @@ def warps(device: Device, stmt: Warps) -> Lines:
 
 
 def _else_counted(device: Device, lines: Lines, body: Block) -> Lines:
-    """What is in braces, with the counting of those who do not execute it."""
+    """Adds an `else` to braces, with the counting of threads that do not enter them."""
     others = counted(device.access, device.facts, device.barriers, device.counts, body)
     return [*lines[:-1], *braces("} else", others)] if others else lines
 

@@ -1,4 +1,4 @@
-"""What code generation does not know: G8 diagnostics, raised where they are met."""
+"""Diagnostics of code generation: G8, raised where they are met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which threads use which elements of an mbarrier variable: whether they count alike."""
+"""Compares the threads that use the elements of an mbarrier variable: do they count alike?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from exogpu.solvers import isl
 
 
 def alike(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]) -> bool:
-    """Whether all uses of an element are executed by the same threads: they count alike.
+    """Tests whether the same threads execute all uses of an element: they count alike.
 
     An element is told by its indices that the threads choose, and by those that are constant in
     every use.
@@ -32,7 +32,7 @@ def alike(declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]) -> bool:
 def one_each(
     declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use], kept: Sequence[int]
 ) -> bool:
-    """Whether all that a thread uses is one of a CTA's elements."""
+    """Tests whether a thread uses only one of a CTA's elements."""
     inputs = _inputs(declared, alloc, uses)
     if not {f"i{d}" for d in kept} <= inputs.keys():
         return False
@@ -46,7 +46,7 @@ def one_each(
 def takes_turns(
     declared: Declared, alloc: BarrierAlloc, homes: Sequence[Use], awaits: Sequence[Use]
 ) -> bool:
-    """Whether Arrives and Awaits alternate, so that PHASE holds at every depth."""
+    """Tests whether Arrives and Awaits alternate, so that PHASE holds at every depth."""
     uses = [*homes, *awaits]
     inputs = _inputs(declared, alloc, uses)
     threads = {use.stmt: relation(use, declared, inputs, "u").map for use in uses}
@@ -71,7 +71,7 @@ def _read(coord: Coord) -> frozenset[Sym]:
 
 
 def _agree(first: isl.Map, second: isl.Map) -> bool:
-    """Whether the elements that both relations have go to the same threads."""
+    """Tests whether the elements that both relations have go to the same threads."""
     return isl.is_equal_map(
         isl.restrict_domain(first, isl.domain(second)),
         isl.restrict_domain(second, isl.domain(first)),
@@ -79,7 +79,8 @@ def _agree(first: isl.Map, second: isl.Map) -> bool:
 
 
 def _one_collective(use: Use, dims: Iterable[int]) -> bool:
-    """Whether no two iterations of the thread loops around a use divide an element's threads."""
+    """Tests whether no two iterations of the thread loops around a use divide an element's
+    threads."""
     by_element: dict[tuple[int, ...], tuple[int, ...]] = {}
     for env in iterations(use.where.tiling):
         points = [c.at for c in (use.access.coords[d] for d in dims) if isinstance(c, Point)]

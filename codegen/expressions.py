@@ -50,7 +50,7 @@ _OR, _AND, _EQUAL, _SUM, _PRODUCT, _UNARY, _ATOM = range(7)
 
 @dataclass(slots=True)
 class Control:
-    """How control variables are written where an expression stands."""
+    """Spelling of control variables at the place of an expression."""
 
     name: Callable[[Sym], str]
     nonnegative: set[Sym] = field(default_factory=set)
@@ -81,7 +81,8 @@ class Control:
 
 
 def is_nonnegative(expr: CExpr, control: Control) -> bool:
-    """Whether the expression is at least 0, told from its parts; False where that is unclear."""
+    """Tests whether the expression is at least 0, judged from its parts; False if that is
+    unclear."""
     match expr:
         case Int():
             return expr.value >= 0

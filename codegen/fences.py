@@ -69,14 +69,14 @@ def joined(device: Device, stmt: Stmt, rows: Iterable[str]) -> Lines:
 
 
 def _others_fence(device: Device, scope: Scope, tiling: Tiling) -> bool:
-    """Whether every thread with accesses of the generic proxy executes the Fence on another path:
-    where a CTA is alone, all of its threads do."""
+    """Tests whether every thread with accesses of the generic proxy executes the Fence on another
+    path: in a CTA alone, all of its threads do."""
     alone = scope is Scope.CTA and tiling.cluster_dim == 1
     return alone and device.path.by_role and device.path.group not in device.proxies.groups
 
 
 def where(device: Device, stmt: Stmt) -> Where:
-    """Where the rows of a statement are emitted."""
+    """Returns the place at which the rows of a statement are emitted."""
     tiling = device.facts.scope[stmt]
     assert tiling is not None
     path = device.path

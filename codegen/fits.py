@@ -1,4 +1,4 @@
-"""Whether control arithmetic fits the C++ type in which it is emitted, for which sizes.
+"""Finds the sizes for which control arithmetic fits the C++ type in which it is emitted.
 
 Kernels compute indices in `int`, as the hardware does best; the CPU part computes in `long long`.
 Every expression that is emitted is noted with its parts.  Iterators are replaced by the ends of
@@ -39,7 +39,7 @@ def size_ranges(proc: Proc) -> dict[Sym, Range]:
 
 
 def limits(control: Control, free: Mapping[Sym, Range], where: Span) -> tuple[CExpr, ...]:
-    """What must fit `int` for the noted arithmetic to be exact, as expressions of `free`.
+    """Returns the expressions of `free` that must fit `int` for the noted arithmetic to be exact.
 
     Raises ExoGpuError (G811) for what fits for no values.
     """
@@ -115,7 +115,7 @@ def _within(inner: Range, outer: Range) -> bool:
 
 
 def _implied(end: CExpr, by: CExpr, free: Mapping[Sym, Range]) -> bool:
-    """Whether `end` fits wherever `by` does: it is nearer to 0 by a constant."""
+    """Tests whether `end` fits wherever `by` does: it is nearer to 0 by a constant."""
     if end == by:
         return False
     apart = difference(by, end)

@@ -1,4 +1,5 @@
-"""Flags as text: counts in global memory, which one thread raises for all, or polls (decision 37).
+"""Flags as text: counts in global memory, which one thread raises for all, or polls (decision
+`flags`).
 
 An Await waits for as many arrivals as a proof has counted.  Its count is then all that there ever
 are, so that no later arrival is taken for an earlier one.
@@ -113,7 +114,7 @@ def increasing(
 
 
 def is_flag(device: Device, access: Access) -> bool:
-    """Whether a barrier is a flag."""
+    """Tests whether a barrier is a flag."""
     return access.name in device.storage
 
 
@@ -151,7 +152,7 @@ def _ordinary(stmt: Arrive | Await, allowed: frozenset[str]) -> None:
 
 
 def _meeting(device: Device, stmt: Stmt) -> Lines:
-    """What a Fence of ordinary accesses emits."""
+    """Emits a Fence of ordinary accesses."""
     ordinary = SYNC_TIMELINES[ORDINARY]
     scope = sync.scope_of(fences.where(device, stmt).tiling)
     rows = sync.fence_rows(ordinary, ordinary, scope, by_role=device.path.by_role)

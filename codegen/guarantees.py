@@ -1,4 +1,4 @@
-"""What PTX guarantees of each row of the lowering table, on one access that came before it.
+"""Guarantees of PTX for each row of the lowering table, on one access that came before it.
 
 An access is followed from where it was issued: which rows complete it, which show it to the async
 proxy or to wgmma, which take what is known of it to other threads.  The two tables are
@@ -36,17 +36,17 @@ class Kind:
     proxy: Proxy
 
     def meets(self, other: Kind) -> bool:
-        """Whether one location may be accessed in both ways, one of them not a read."""
+        """Tests whether one location may be accessed in both ways, one of them not a read."""
         return bool(self.places & other.places) and (self.how, other.how) != ("r", "r")
 
     @property
     def issued(self) -> Facts:
-        """What is known of the access once its instruction has been executed."""
+        """Returns the facts about the access once its instruction has been executed."""
         return frozenset({Fact.DONE}) if self.timeline in _IN_ORDER else frozenset()
 
 
 class Fact(Enum):
-    """What is known of an access, to the threads that go on."""
+    """A fact about an access, known to the threads that go on."""
 
     DONE = "completed"
     PROXIED = "before the async proxy's accesses"
@@ -91,7 +91,7 @@ KINDS: Final = _kinds()
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a row does for accesses: `asks` of them must be known, then `gives` is."""
+    """The effect of a row on accesses: it needs the facts `asks`, and adds `gives`."""
 
     timelines: str
     """Of the accesses, by their short names, or "all"."""
@@ -99,7 +99,7 @@ class Effect:
     gives: Facts
 
     def on(self, kind: Kind, known: Facts) -> Facts:
-        """What is known after the row."""
+        """Returns the facts after the row."""
         mine = self.timelines == "all" or kind.timeline in map(SHORT.get, self.timelines.split())
         return known | self.gives if mine and self.asks <= known else known
 
@@ -167,14 +167,14 @@ EFFECTS: Final[Mapping[str, Effect]] = {
 
 
 def after(rows: Iterable[str], kind: Kind, known: Facts) -> Facts:
-    """What is known of an access after the rows, in order."""
+    """Returns the facts about an access after the rows, in order."""
     for row in rows:
         known = EFFECTS[row].on(kind, known)
     return known
 
 
 def needed(first: Kind, second: Kind) -> Facts:
-    """What must be known of an access of the first kind for one of the second to come after it, on
+    """Returns the facts about an access of the first kind that order one of the second after it, on
     one location (PTX ISA: memory consistency model, proxies; wgmma.fence).
 
     An access of the async proxy has a proxy fence implied where its completion is observed.

@@ -169,7 +169,8 @@ def _launches(
 def _steps(
     proc: Proc, storage: Mapping[Sym, Storage], kernels: Mapping[Stmt, Kernel]
 ) -> list[Json]:
-    """What is done on the stream, in order; `host` alone where only the C function can say it."""
+    """Returns the steps on the stream, in order; `host` alone if only the C function can express
+    them."""
     steps: list[Json] = []
     names = _names(proc)
     for stmt in proc.body:
@@ -191,7 +192,7 @@ def _steps(
 
 
 def _is_workspace(stmt: Alloc, proc: Proc, kernels: Mapping[Stmt, Kernel]) -> bool:
-    """Whether it is device memory that nothing but kernels uses, through pointers."""
+    """Tests whether it is device memory that nothing but kernels uses, through pointers."""
     others = [s for s in proc.body if isinstance(s, CallInstr)]
     return (
         stmt.memory.space is Space.GLOBAL
@@ -201,8 +202,8 @@ def _is_workspace(stmt: Alloc, proc: Proc, kernels: Mapping[Stmt, Kernel]) -> bo
 
 
 def _names(proc: Proc) -> Mapping[Sym, str]:
-    """What the manifest calls arrays: by their own names, and of several of one name, as macros
-    make them, the second is `name_2`."""
+    """Returns the manifest's names of arrays: their own, but of several of one name, as macros make
+    them, the second is `name_2`."""
     own = [s for s in proc.body if isinstance(s, Alloc | BarrierAlloc)]
     taken = {param.name.name for param in proc.params}
     names = {param.name: param.name.name for param in proc.params}
@@ -244,7 +245,7 @@ def _parameter(param: ControlParam | DataParam) -> Json:
 
 
 def _needs(made: Kernel) -> dict[str, Json]:
-    """What a launch takes: CTAs a cluster, threads and bytes of shared memory a CTA."""
+    """Returns the needs of a launch: CTAs a cluster, threads and bytes of shared memory a CTA."""
     return {
         "kernel": made.text.name,
         "cluster": made.cluster_dim,
@@ -282,7 +283,7 @@ def _launch(made: Kernel, names: Mapping[Sym, str]) -> Json:
 def _memset(
     stmt: CallInstr, template: Memset, storage: Mapping[Sym, Storage], names: Mapping[Sym, str]
 ) -> Json:
-    """Which elements of which array get which byte."""
+    """Returns the step that fills elements of an array with a byte."""
     window = argument_of(stmt, template.target)
     variable = storage[window.name]
     run = run_of(variable, window, stmt)

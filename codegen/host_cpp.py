@@ -97,7 +97,7 @@ class HostFiles:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the statements of the CPU part are lowered with."""
+    """Context for lowering the statements of the CPU part."""
 
     storage: Mapping[Sym, Storage]
     kernels: Mapping[Stmt, Kernel]
@@ -121,7 +121,7 @@ def host_files(text: HostText) -> HostFiles:
 def host_text(
     proc: Proc, storage: Mapping[Sym, Storage], kernels: Mapping[Stmt, Kernel]
 ) -> HostText:
-    """What they say.  Raises ExoGpuError (G806) for what has no lowering."""
+    """Lowers the CPU part to C++. Raises ExoGpuError (G806) for what has no lowering."""
     names = Names()
     for word in (*TEMPLATE.split(), *(made.text.name for made in kernels.values())):
         names.declare(Sym(word))
@@ -219,7 +219,7 @@ def _statement(host: Host, stmt: Stmt) -> Lines:
 
 
 def _waits(fence: Fence) -> bool:
-    """Whether the CPU goes on with what the stream has done: what is enqueued is in order."""
+    """Tests whether the CPU depends on earlier work of the stream: enqueued work is in order."""
     first, second = fence.pre.under(Policy.PTX).full, fence.post.under(Policy.PTX).full
     return bool(first - {QualTL.CPU}) and QualTL.CPU in second
 
@@ -307,7 +307,7 @@ def _check_limits(host: Host, kernel: Kernel) -> Lines:
 
 
 def _argument(host: Host, data: Sym) -> str:
-    """Where the value of a kernel's parameter stands: a pointer, or the constants themselves."""
+    """Returns the address of a kernel's argument: a pointer, or the constants themselves."""
     variable = host.storage[data]
     if variable.space is Space.GRID_CONSTANT:
         return f"const_cast<{C_TYPE[variable.dtype]}*>({_pointer(host, data)})"
@@ -372,7 +372,7 @@ def _pointer(host: Host, name: Sym) -> str:
 
 
 def _stream_call(host: Host, stmt: CallInstr) -> Lines:
-    """What the template of an instruction makes of its windows.
+    """Fills the template of an instruction with its windows.
 
     A text has the parameters as fields: of a window a pointer, and its `bytes`.
     """

@@ -37,8 +37,8 @@ _ORDINARY: Final = frozenset({QualTL.CUDA1, QualTL.CUDA2})
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
-    """What is around a statement."""
+class _Context:
+    """The loops and the launch around a statement."""
 
     threads: For | None = None
     """The innermost loop over threads."""
@@ -55,10 +55,10 @@ def idle_fences(facts: Facts) -> tuple[Diagnostic, ...]:
     that is none may still stand between what a thread accesses itself and what it then lets an
     asynchronous instruction access.
     """
-    return tuple(dict.fromkeys(_idle(facts, facts.proc.body, _Around())))
+    return tuple(dict.fromkeys(_idle(facts, facts.proc.body, _Context())))
 
 
-def _idle(facts: Facts, block: Block, around: _Around) -> Iterator[Diagnostic]:
+def _idle(facts: Facts, block: Block, around: _Context) -> Iterator[Diagnostic]:
     for stmt in block:
         if isinstance(stmt, Fence) and around.threads is not None and _is_idle(facts, stmt):
             if not _orders_copies(stmt, around):
@@ -67,7 +67,7 @@ def _idle(facts: Facts, block: Block, around: _Around) -> Iterator[Diagnostic]:
         inner = around
         match stmt:
             case DeviceFunction():
-                inner = _Around(launch=stmt.body)
+                inner = _Context(launch=stmt.body)
             case For(mode=CudaThreads()):
                 inner = replace(around, threads=stmt)
             case For(mode=Seq()):
@@ -79,7 +79,7 @@ def _idle(facts: Facts, block: Block, around: _Around) -> Iterator[Diagnostic]:
 
 
 def _is_idle(facts: Facts, fence: Fence) -> bool:
-    """Whether one thread executes it, and its rows have no text."""
+    """Returns whether one thread executes the Fence, and its rows have no text."""
     tiling = facts.collective.scope.get(fence)
     if tiling is None or fence.launches or sync.scope_of(tiling) is not Scope.THREAD:
         return False
@@ -89,9 +89,9 @@ def _is_idle(facts: Facts, fence: Fence) -> bool:
     return not any(ROWS[row].text for row in rows)
 
 
-def _orders_copies(fence: Fence, around: _Around) -> bool:
-    """Whether the Fence may order an asynchronous instruction of the launch: one comes after it,
-    or no ordinary accesses of the loop over threads are before it and after it."""
+def _orders_copies(fence: Fence, around: _Context) -> bool:
+    """Returns whether the Fence may order an asynchronous instruction of the launch: one comes
+    after it, or no ordinary accesses of the loop over threads are before it and after it."""
     stmts = list(walk(around.launch))
     if not any(map(_is_asynchronous, stmts)):
         return False
@@ -115,7 +115,8 @@ def _is_ordinary(stmt: Stmt) -> bool:
 
 
 def _is_asynchronous(stmt: Stmt) -> bool:
-    """Whether it is an instruction whose accesses are on other timelines than ordinary ones."""
+    """Returns whether it is an instruction whose accesses are on other timelines than ordinary
+    ones."""
     if not isinstance(stmt, CallInstr):
         return False
     operands = (p.operand for p in stmt.instr.params if isinstance(p, DataParam))

@@ -35,7 +35,7 @@ _FIELD: Final = re.compile(r"(?<!\{)\{(\w+)(\.ld|\.strides\[\d+\]|\.bytes|)\}(?!
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What instruction calls are lowered with."""
+    """Context for lowering instruction calls."""
 
     access: Accesses
     facts: CollectiveFacts
@@ -171,7 +171,7 @@ def _operand(calls: Calls, stmt: CallInstr, at: int, param: DataParam, argument:
 
 
 def _in_one_unit(param: DataParam, argument: Access, variable: Storage) -> bool:
-    """Whether the window is a part of 16 bytes, which swizzles move as a whole."""
+    """Tests whether the window is a part of 16 bytes, which swizzles move as a whole."""
     asked = param.operand.placement if param.operand is not None else None
     extents = [difference(c.hi, c.lo) for c in argument.coords if isinstance(c, Interval)]
     if asked is None or 16 % asked.align or len(extents) != 1 or extents[0] is None:

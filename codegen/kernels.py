@@ -80,7 +80,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What all kernels of a procedure are made from."""
+    """Input common to all kernels of a procedure."""
 
     facts: Facts
     storage: Mapping[Sym, Storage]
@@ -124,7 +124,8 @@ def kernel(
     nests, lines = _tasks(launch, device, order)
     body += [*lines, *_end(launch)]
     if launch.dependent:
-        # Whoever waits for this launch has waited for the one before it, too (decision 30).
+        # Whoever waits for this launch has waited for the one before it, too (decision
+        # `dependent-launch`).
         body += emit("await launch")
     body = [*references, *_builtins(body, launch, shared), *body]
     note_helpers("\n".join(body), helpers)
@@ -185,7 +186,7 @@ def _devices(
     maps: Mapping[TensorMap, Sym],
     helpers: list[str],
 ) -> Callable[[Path], Device]:
-    """What the statements of each path are lowered with."""
+    """Returns a function that makes each path's context for lowering statements."""
     facts, storage = source_.facts.collective, source_.storage
     named = NamedBarriers(min([LAST + 1, *(one.first for one in barriers.named.values())]) - 1)
     met = proxies(launch, facts, storage, shared)
@@ -335,8 +336,8 @@ def _builtins(body: Lines, launch: DeviceFunction, shared: SharedLayout) -> Line
 
 
 def _mentions(lines: Lines, name: str) -> bool:
-    """Whether the text, comments aside, has a built-in variable in it: rows of the lowering table
-    and templates of instructions spell them by hand."""
+    """Tests whether the text, comments aside, mentions a built-in variable: rows of the lowering
+    table and templates of instructions spell them by hand."""
     text = "\n".join(line for line in lines if not line.strip().startswith("//"))
     return re.search(rf"(?<![\w.:]){name}\b", text) is not None
 
@@ -354,13 +355,14 @@ def _start(barriers: Barriers, launch: DeviceFunction, maps: Sequence[str], *, m
 
 def _end(launch: DeviceFunction) -> Lines:
     """After the tasks, where memory resided: no CTA of a cluster leaves while another may still
-    arrive on its mbarriers or write its memory (decision 27).  A CTA alone has nobody to wait for:
-    its memory lives until all of its threads are over."""
+    arrive on its mbarriers or write its memory (decision `resident-memory`).  A CTA alone has
+    nobody to wait for: its memory lives until all of its threads are over."""
     return emit("fence cluster") if launch.cluster_dim > 1 and resident(launch) else []
 
 
 def _used(launch: DeviceFunction) -> frozenset[Sym]:
-    """What the kernel has pointers to: tensor maps stand for their tensors."""
+    """Returns the variables that the kernel has pointers to: tensor maps stand for their
+    tensors."""
     found: set[Sym] = set()
     for stmt in walk(launch.body):
         if isinstance(stmt, CallInstr):

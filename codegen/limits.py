@@ -1,4 +1,4 @@
-"""What an architecture has: its instructions, and shared memory."""
+"""Features of an architecture: its instructions, and shared memory."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def check_features(proc: Proc, arch: str) -> None:
 
 
 def _needs(stmt: Stmt) -> Iterator[tuple[str, str]]:
-    """What of a statement only some architecture has, and which."""
+    """Yields the parts of a statement that only some architecture has, with that architecture."""
     match stmt:
         case CallInstr() if stmt.instr.arch:
             yield stmt.instr.name, stmt.instr.arch

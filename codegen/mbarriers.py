@@ -1,4 +1,4 @@
-"""What an mbarrier variable becomes: a ring of hardware mbarriers in each CTA.
+"""Lays out an mbarrier variable: a ring of hardware mbarriers in each CTA.
 
 The model counts the Arrives and Awaits of each element anew in every task; a hardware mbarrier
 counts phases for as long as the kernel runs.  Each thread keeps, for each variable, how often it
@@ -10,15 +10,16 @@ or, where several roles arrive on it, or await it, each phase by one of them, al
 each of them does, see `exogpu.codegen.counting`).  So all running totals agree on the number of the
 next task's first arrival.  Arrival number r, counted over all tasks, is phase r / depth of mbarrier
 r % depth; its parity is r / depth % 2.  An Await with skip m waits for its own number - m, and not
-at all for the first m of a task, or, where the variable resides from task to task (decision 27), of
-the kernel: then the model counts on as the hardware does.  When it waits, phase r / depth - 1 of
-the mbarrier is over, in an earlier task or, as PHASE (iii) says, because it was awaited depth
-Awaits ago, here by the same thread or by one that it follows; PHASE (ii) says that phase
-r / depth + 1 is not.  Where several roles await an element its ring is as deep as PHASE was proved
-for, no deeper.
+at all for the first m of a task, or, where the variable resides from task to task (decision
+`resident-memory`), of the kernel: then the model counts on as the hardware does.  When it waits,
+phase r / depth - 1 of the mbarrier is over, in an earlier task or, as PHASE (iii) says, because it
+was awaited depth Awaits ago, here by the same thread or by one that it follows; PHASE (ii) says
+that phase r / depth + 1 is not.  Where several roles await an element its ring is as deep as PHASE
+was proved for, no deeper.
 
-The elements along a dimension of roles (decision 32) are one ring: each role counts what it does on
-its own, all counts are those of one phase, and a phase takes the arrivals of all roles that arrive.
+The elements along a dimension of roles (decision `shared-phases`) are one ring: each role counts
+what it does on its own, all counts are those of one phase, and a phase takes the arrivals of all
+roles that arrive.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ from exogpu.ir.walk import walk
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """How an mbarrier variable is laid out and used."""
+    """Layout and use of an mbarrier variable."""
 
     name: Sym
     depth: int
@@ -107,12 +108,13 @@ class Ring:
 
     @property
     def whole(self) -> bool:
-        """Whether the depth is a power of two; numbers of others are counted modulo 2 * depth."""
+        """Tests whether the depth is a power of two; numbers of others are counted modulo 2 *
+        depth."""
         return self.depth & (self.depth - 1) == 0
 
     @property
     def bytes(self) -> int:
-        """Of shared memory."""
+        """The size of the ring in shared memory."""
         return 8 * self.depth * self.elements
 
 
@@ -142,7 +144,7 @@ def rings(
 def barrier_bytes(
     launch: DeviceFunction, all_rings: Mapping[Sym, Ring]
 ) -> tuple[Mapping[Sym, int], int]:
-    """Where the rings of a launch begin in shared memory, and the bytes of all of them.
+    """Returns the offsets of a launch's rings in shared memory, and the bytes of all of them.
 
     Rings never share bytes: a hardware mbarrier is initialised once.
     """
@@ -207,7 +209,8 @@ def _ring(
 
 
 def _skip(alloc: BarrierAlloc, homes: Sequence[Use], awaits: Sequence[Use]) -> int:
-    """That of all Awaits.  Raises ExoGpuError (G807) where they differ, or there are none."""
+    """Returns the skip count of all Awaits. Raises ExoGpuError (G807) where they differ, or there
+    are none."""
     if not homes or not awaits:
         raise _refuse(alloc, f"{alloc.name} has no Arrive or no Await", "remove it")
     skips = {-u.stmt.n - 1 for u in awaits if isinstance(u.stmt, Await)}
@@ -302,19 +305,20 @@ def _different(alloc: BarrierAlloc, what: str) -> Exception:
 
 
 def _counts_arrival(use: Use) -> bool:
-    """Whether threads that do not execute this Arrive can count it: it is one phase of a CTA."""
+    """Tests whether threads that do not execute this Arrive can count it: it is one phase of a
+    CTA."""
     stmt = use.stmt
     one = isinstance(stmt, Arrive) and len(stmt.targets) == 1
     return one and _is_whole(use) and all(isinstance(c, Point) for c in use.access.coords)
 
 
 def _is_whole(use: Use) -> bool:
-    """Whether the thread loops around a use do not divide a CTA."""
+    """Tests whether the thread loops around a use do not divide a CTA."""
     return len(parts_of(use.where.tiling).sets) == 1
 
 
 def whole_warps(tiling: Tiling) -> bool:
-    """Whether the scope consists of whole warps in each CTA."""
+    """Tests whether the scope consists of whole warps in each CTA."""
     axes = block_axes(tiling)
     return (
         bool(axes)
@@ -326,7 +330,7 @@ def whole_warps(tiling: Tiling) -> bool:
 
 
 def divides(factor: int, expr: CExpr) -> bool:
-    """Whether the expression is a multiple of `factor`, told from its parts."""
+    """Tests whether the expression is a multiple of `factor`, judged from its parts."""
     match expr:
         case Int():
             return expr.value % factor == 0

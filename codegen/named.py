@@ -49,7 +49,8 @@ class Named:
 
 @dataclass(slots=True)
 class NamedBarriers:
-    """Those of a kernel's Fences: two Fences share one only if their threads are the same."""
+    """Numbers of named barriers for a kernel's Fences: two Fences share one only if their threads
+    are the same."""
 
     last: int = LAST
     _taken: dict[tuple[tuple[int, ...], ...], int] = field(default_factory=dict)
@@ -103,7 +104,7 @@ def split_barriers(launch: DeviceFunction, facts: Facts) -> Mapping[Sym, Split]:
             continue
         if alloc.mechanism is not BarrierMechanism.NAMED_BARRIER:
             continue
-        kept = _kept(declared)
+        kept = _dimensions_in_cta(declared)
         extents = tuple(constant(alloc.shape[d]) or 0 for d in kept)
         free -= math.prod(extents)
         if free < 1:
@@ -118,7 +119,7 @@ def split_barriers(launch: DeviceFunction, facts: Facts) -> Mapping[Sym, Split]:
     return found
 
 
-def _kept(declared: Declared) -> tuple[int, ...]:
+def _dimensions_in_cta(declared: Declared) -> tuple[int, ...]:
     tiling, dims = declared.where.tiling, range(len(declared.declaration.shape))
     if tiling.cluster_dim == 1:
         return tuple(dims)
@@ -140,7 +141,7 @@ def _threads(declared: Declared) -> Mapping[Stmt, int]:
 
 
 def adjacent_lanes(tiling: Tiling) -> int | None:
-    """How many lanes a scope of adjacent ones has, where it starts at a multiple of that."""
+    """Returns the number of lanes in a scope of adjacent ones that starts at a multiple of it."""
     axes = block_axes(tiling)
     if len(axes) != 1:
         return None

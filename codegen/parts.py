@@ -1,4 +1,4 @@
-"""How the thread loops around a statement divide a CTA: into which sets of threads."""
+"""Divides a CTA into sets of threads, by the thread loops around a statement."""
 
 from __future__ import annotations
 

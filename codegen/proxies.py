@@ -1,5 +1,5 @@
-"""Who accesses what through which proxy in a launch (PTX ISA, proxies), and what need not be
-waited for or fenced because of it."""
+"""Finds the proxies by which a launch accesses its variables (PTX ISA, proxies), and the waits and
+fences that this makes needless."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from exogpu.ir.walk import accesses, blocks, passed
 
 @dataclass(frozen=True, slots=True)
 class Proxies:
-    """What proxy fences of a launch are about."""
+    """The variables and accesses that proxy fences of a launch concern."""
 
     freed: frozenset[Sym]
     """Shared variables that the generic proxy accesses, some of whose bytes the async proxy
@@ -63,7 +63,7 @@ def proxies(
     storage: Mapping[Sym, Storage],
     shared: SharedLayout,
 ) -> Proxies:
-    """What the proxy fences of a launch are about."""
+    """Finds the variables and accesses that proxy fences of a launch concern."""
     everyone = frozenset(group.name for group in launch.warps)
     waits = frozenset(name for name, one in storage.items() if one.flag)
     accessed = [u for u in _accesses(launch.body, facts, everyone, _Often()) if u.name in storage]
@@ -76,7 +76,7 @@ def proxies(
         for name in generic & shared.offsets.keys()
         if any(shared.overlap(name, other) for other in asynchronous & shared.offsets.keys())
     )
-    told = _told(launch.body, facts, everyone)
+    told = _groups_that_wait(launch.body, facts, everyone)
     both = asynchronous if told else generic & asynchronous  # the launches before were generic
     # PTX orders accesses of one address through one proxy within a thread block alone: what another
     # CTA stores by TMA has a fence before this one accesses it by TMA, too.
@@ -100,7 +100,7 @@ def proxies(
 
 @dataclass(frozen=True, slots=True)
 class _Often:
-    """Whether a task may come past a statement twice."""
+    """The ways in which a task may come past a statement twice."""
 
     again: bool = False
     """In another iteration of a sequential loop, so that a Fence may stand between."""
@@ -108,7 +108,7 @@ class _Often:
     """In another iteration of a loop over threads."""
 
     def within(self, loop: For) -> _Often:
-        """What it is inside a loop."""
+        """Returns the ways inside a loop."""
         match loop.mode:
             case CudaTasks() | Slot() | Loaded():
                 return self
@@ -136,14 +136,14 @@ class _Use:
 
 
 def _stored(found: Sequence[_Use]) -> Iterator[tuple[Sym, Sequence[_Use]]]:
-    """What bulk stores write, with all that accesses it."""
+    """Yields each variable that bulk stores write, with all its accesses."""
     for name in {use.name for use in found if use.stored}:
         yield name, [use for use in found if use.name == name]
 
 
 def _only_stored(uses: Sequence[_Use], beside: bool) -> bool:
-    """Whether nothing but bulk stores accesses it, and no two of a task an element one after the
-    other, or `beside` each other, unless they add to it."""
+    """Tests whether only bulk stores access it, and no two of a task access an element one after
+    the other, or `beside` each other, unless they add to it."""
     first = uses[0].often
     once = len(uses) == 1 and not (first.again or (beside and first.beside))
     return all(use.stored and (use.added or once) for use in uses)
@@ -166,7 +166,9 @@ def _accesses(
             yield from _accesses(inside, facts, here, inner)
 
 
-def _told(block: Block, facts: CollectiveFacts, groups: frozenset[str]) -> frozenset[str]:
+def _groups_that_wait(
+    block: Block, facts: CollectiveFacts, groups: frozenset[str]
+) -> frozenset[str]:
     """The groups that wait for the launch before, and fence no proxies with that."""
     found: frozenset[str] = frozenset()
     for stmt in block:
@@ -176,18 +178,18 @@ def _told(block: Block, facts: CollectiveFacts, groups: frozenset[str]) -> froze
         if isinstance(stmt, Fence) and stmt.launches and not full(stmt.post) & ASYNC_PROXY:
             found |= here
         for inside in blocks(stmt):
-            found |= _told(inside, facts, here)
+            found |= _groups_that_wait(inside, facts, here)
     return found
 
 
 def _repeats(loop: For) -> bool:
-    """Whether a loop may have more than one iteration."""
+    """Tests whether a loop may have more than one iteration."""
     lo, hi = constant(loop.lo), constant(loop.hi)
     return lo is None or hi is None or hi - lo > 1
 
 
 def _of_several(facts: CollectiveFacts, call: CallInstr) -> bool:
-    """Whether threads of several CTAs make a call together."""
+    """Tests whether threads of several CTAs make a call together."""
     tiling = facts.scope[call]
     return tiling is not None and scope_of(tiling) is Scope.CLUSTER
 

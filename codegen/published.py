@@ -1,4 +1,4 @@
-"""Which Arrives have accesses to publish to other CTAs: a release at cluster scope is dear."""
+"""Finds the Arrives with accesses to publish to other CTAs: a release at cluster scope is dear."""
 
 from __future__ import annotations
 

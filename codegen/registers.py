@@ -88,8 +88,8 @@ def pairs(loop: For, storage: Mapping[Sym, Storage], control: Control) -> frozen
 
 
 def _halves(iterator: Sym, target: Access, variable: Storage, control: Control) -> bool:
-    """Whether 0 and 1 of an iterator are the two elements of a register, the same one of the same
-    tile."""
+    """Tests whether 0 and 1 of an iterator are the two elements of a register, the same one of the
+    same tile."""
     assert variable.held is not None, "what has no fragment has no elements"
     indices = [c.at if isinstance(c, Point) else c.lo for c in target.coords]
     inside = len(indices) - variable.tile_rank

@@ -34,7 +34,7 @@ class UnitText:
 
 @dataclass(frozen=True, slots=True)
 class ContractText:
-    """What the proof assumes of an array."""
+    """An assumption of the proof about an array."""
 
     kind: str
     array: str
@@ -68,7 +68,7 @@ class HostText:
     maps: bool
     """Whether it makes tensor maps."""
     copies: bool
-    """Whether the stream copies host memory of its own."""
+    """True if the stream copies host memory of its own."""
 
 
 def render_header(header: HeaderText) -> str:

@@ -115,13 +115,13 @@ def _library() -> frozenset[str]:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a variable cannot have the name."""
+    """Tests whether a variable cannot have the name."""
     form = _MACRO_FAMILIES.fullmatch(name) or _RUNTIME.fullmatch(name)
     return name in _words() or is_wgmma(name) or form is not None
 
 
 def is_reserved_for_functions(name: str) -> bool:
-    """Whether a kernel, which is a function of C, cannot have the name."""
+    """Tests whether a kernel, which is a function of C, cannot have the name."""
     base = re.sub(r"(_r|_unlocked)?$", "", name)
     library = {name, base, re.sub(r"(f|l|64|f32|f64|f32x|f64x)$", "", base)} & _library()
     form = _FAMILIES.fullmatch(name) or _OF_LIBRARY.fullmatch(name)

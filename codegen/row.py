@@ -1,4 +1,4 @@
-"""What a row of the lowering table says."""
+"""A row of the lowering table."""
 
 from __future__ import annotations
 

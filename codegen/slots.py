@@ -25,14 +25,14 @@ from exogpu.ir.walk import walk
 
 @dataclass(frozen=True, slots=True)
 class SlotCounter:
-    """How a thread counts the slots of a ring of so many."""
+    """The counter by which a thread counts the slots of a ring."""
 
     name: Sym
     barrier: Sym
     ring: int
 
     def declared(self, spelled: str) -> str:
-        """Where the barrier is allocated."""
+        """Returns the declaration, for the place where the barrier is allocated."""
         return f"[[maybe_unused]] unsigned {spelled} = 0;"
 
     def advanced(self, spelled: str) -> str:

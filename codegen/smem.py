@@ -23,7 +23,7 @@ class SharedLayout:
     ends: Mapping[Sym, int]
 
     def overlap(self, a: Sym, b: Sym) -> bool:
-        """Whether two variables have bytes in common."""
+        """Tests whether two variables have bytes in common."""
         return self.offsets[a] < self.ends[b] and self.offsets[b] < self.ends[a]
 
 

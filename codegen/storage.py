@@ -1,4 +1,4 @@
-"""Where each variable lives on the device, and the C++ text of its elements."""
+"""Places each variable on the device, and makes the C++ text of its elements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from exogpu.ir.walk import control_variables, passed, walk
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """How a data variable is laid out: by rows, over the dimensions that are not distributed."""
+    """The layout of a data variable: by rows, over the dimensions that are not distributed."""
 
     name: Sym
     dtype: DataType
@@ -179,7 +179,7 @@ def _calls_on(declared: Declared, timeline: QualTL) -> tuple[CallInstr, ...]:
 
 
 def _shape(call: CallInstr) -> object:
-    """What tells the .shape of a wgmma: the instruction and its compile-time parameters."""
+    """Returns the key of a wgmma's .shape: the instruction and its compile-time parameters."""
     return call.instr.name, call.instr.constants
 
 

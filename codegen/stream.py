@@ -30,7 +30,7 @@ def argument_of(stmt: CallInstr, parameter: str) -> Access:
 
 
 def run_of(variable: Storage, window: Access, stmt: CallInstr) -> Run:
-    """Where a window begins and how long it is.
+    """Returns the begin and length of a window.
 
     Raises ExoGpuError (G806) where its elements are not adjacent: one call of the stream moves
     one block of bytes.

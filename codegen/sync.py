@@ -1,4 +1,4 @@
-"""Which rows of the lowering table a synchronisation statement needs, and their text.
+"""Chooses the rows of the lowering table for a synchronisation statement, and makes their text.
 
 `exogpu.codegen.claims` checks that they keep all that the abstract machine takes for granted.
 """
@@ -53,14 +53,15 @@ def scope_of(tiling: Tiling) -> Scope:
 
 @dataclass(frozen=True, slots=True)
 class Unkept:
-    """Why no sequence of instructions keeps what a first timeline promises, and what does."""
+    """A promise of a first timeline that no sequence of instructions keeps, and a remedy."""
 
     what: str
     help: str
 
 
 def unkept(first: SyncTL, second: SyncTL | None) -> Unkept | None:
-    """Why a Fence from `first` to `second`, or an Arrive where that is None, has no lowering."""
+    """Returns the reason why a Fence from `first` to `second`, or an Arrive if that is None, has no
+    lowering."""
     if QualTL.TMA_S in full(first):
         return Unkept(
             f"first timeline, {first.name}, waits for TMA loads",
@@ -145,7 +146,7 @@ def after_await(before: QualSet, post: SyncTL) -> list[str]:
 
 
 def fences_registers(before: QualSet, post: SyncTL) -> bool:
-    """Whether wgmma may use registers next that ordinary code has used."""
+    """Tests whether wgmma may use registers next that ordinary code has used."""
     return QualTL.CUDA1 in before and bool(full(post) & MULTIPLIED)
 
 

@@ -172,8 +172,8 @@ def rows_of_band(
 
 
 def _step(read: Iterable[Access], own: Sym, other: Sym) -> int:
-    """How far apart are what two iterations of a loop read, of data that the other loop does not
-    choose; 0 if that is not known."""
+    """Returns the distance between the reads of two iterations of a loop, of data that the other
+    loop does not choose; 0 if unknown."""
     found = set()
     for access in read:
         if own not in (chosen := _depends_on(access)) or other in chosen:
@@ -189,17 +189,19 @@ def _step(read: Iterable[Access], own: Sym, other: Sym) -> int:
 def level(
     nest: TaskNest, order: TaskOrder | None, storage: Mapping[Sym, Storage], cluster: int
 ) -> bool:
-    """Whether tasks share matrices and take equally long: then those that run at the same time read
-    the same, from their begin to their end."""
+    """Tests whether tasks share matrices and take equally long: then those that run at the same
+    time read the same, from their begin to their end."""
     _, pair = pair_of(nest, order, storage, cluster)
     return (
-        pair is not None and rows_of_band(nest, pair, storage, cluster) is not None and _alike(nest)
+        pair is not None
+        and rows_of_band(nest, pair, storage, cluster) is not None
+        and _equally_long(nest)
     )
 
 
-def _alike(nest: TaskNest) -> bool:
-    """Whether tasks take equally long: what they repeat is told by no task, and no value from
-    memory."""
+def _equally_long(nest: TaskNest) -> bool:
+    """Tests whether tasks take equally long: neither a task nor a value from memory determines what
+    they repeat."""
     known = {loop.iterator for loop in nest.loops}
     for stmt in walk(nest.body):
         match stmt:

@@ -34,7 +34,7 @@ class TaskNest:
 
 
 def resident(launch: DeviceFunction) -> tuple[Alloc | BarrierAlloc, ...]:
-    """What is allocated before the tasks, and serves one after another."""
+    """Returns the allocations before the tasks, which serve one after another."""
     return tuple(stmt for stmt in launch.body if isinstance(stmt, Alloc | BarrierAlloc))
 
 

@@ -31,7 +31,7 @@ class TensorMap:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What a TMA instruction moves, as text; templates use its fields."""
+    """The data that a TMA instruction moves, as text; templates use its fields."""
 
     shared: str
     """Pointer to the box in this CTA's shared memory."""

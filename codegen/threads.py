@@ -161,7 +161,7 @@ def _check(stmt: For | Warps, parent: Tiling, child: Tiling, inverse: Inverse) -
     inside = conjunction(equations)
     mine, theirs = f"{_executes(parent)} and {inside}", _executes(child)
     every = (*dims, "t")
-    if not _same(len(every), numbered(every, mine), numbered(every, theirs)):
+    if not _same_conditions(len(every), numbered(every, mine), numbered(every, theirs)):
         what = f"cuda_threads over {stmt.iterator}" if isinstance(stmt, For) else "CudaWarps"
         raise InternalError(
             f"{stmt.span.file}:{stmt.span.line}: the inverse thread map of {what} is wrong: "
@@ -170,8 +170,9 @@ def _check(stmt: For | Warps, parent: Tiling, child: Tiling, inverse: Inverse) -
 
 
 @lru_cache(maxsize=1024)
-def _same(count: int, mine: str, theirs: str) -> bool:
-    """Whether two conditions on `v0, v1, ...` are one; kept, since every role of a launch asks."""
+def _same_conditions(count: int, mine: str, theirs: str) -> bool:
+    """Tests whether two conditions on `v0, v1, ...` are equal; cached, since every role of a launch
+    asks."""
     dims = [f"v{at}" for at in range(count)]
     return isl.is_equal(isl.set_of((), dims, mine), isl.set_of((), dims, theirs))
 

@@ -36,8 +36,8 @@ class _NotInTurnError(Exception):
 
 
 def take_turns(block: Block, name: Sym, threads: Mapping[Stmt, isl.Map]) -> bool:
-    """Whether the Arrives and Awaits on a barrier variable in a block alternate, each Arrive by the
-    threads of the Await before it.
+    """Tests whether the Arrives and Awaits on a barrier variable in a block alternate, each Arrive
+    by the threads of the Await before it.
 
     `threads` are the relations from elements to threads of each of them.
     """

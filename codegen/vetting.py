@@ -1,4 +1,4 @@
-"""Whether a procedure may be compiled, and what its manifest says of how it was checked."""
+"""Decides whether a procedure may be compiled, and records in its manifest how it was checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ How = Literal["all sizes", "at sizes", "unchecked"]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """How a compiled procedure was checked."""
+    """A record of how a compiled procedure was checked."""
 
     how: How
     sizes: Mapping[str, int] | None
@@ -55,7 +55,7 @@ def vet(
     check_at: Callable[[], Verdict] | None,
     digest: Callable[[Verdict], str],
 ) -> Checked:
-    """How the procedure is checked: for all sizes, or else at the sizes given.
+    """Checks the procedure for all sizes, or else at the sizes given.
 
     Raises RefusedError for what either check refutes, and for what neither proves.
     """

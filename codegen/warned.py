@@ -1,4 +1,4 @@
-"""What a check says of a proved procedure that has no lowering: the diagnostics of compiling it."""
+"""Diagnostics, in a check, of a proved procedure that cannot be compiled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from exogpu.result.errors import Diagnostic, ExoGpuError
 def limitations(
     facts: Facts, depths: Mapping[str, int], waits: Sequence[str] = ()
 ) -> tuple[Diagnostic, ...]:
-    """Why a procedure is not compiled, with the codes of `emit`; empty if it
+    """Returns the reasons why a procedure is not compiled, with the codes of `emit`; empty if it
     is.
 
     `depths` are the ring depths that the proof found, by mbarrier, `waits`

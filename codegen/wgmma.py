@@ -27,7 +27,7 @@ class Product:
 
     @property
     def shape(self) -> str:
-        """Of wgmma.mma_async."""
+        """The shape of wgmma.mma_async."""
         ptx = self.kind.removeprefix("f8")
         return f"m64n{self.columns}k{_DEPTH[self.kind]}.f32.{ptx}.{ptx}"
 
@@ -39,19 +39,19 @@ class Product:
 
     @property
     def parameter(self) -> str:
-        """What follows B."""
+        """The text after parameter B."""
         return ", int apart" if self.mn_major else ""
 
     @property
     def descriptor(self) -> str:
-        """Of B; elements of blocks that are `apart` have two bytes."""
+        """The descriptor of B; elements of blocks that are `apart` have two bytes."""
         if self.mn_major:
             return "wgmma_mn_descriptor<swizzle>(B, 2 * apart)"
         return "wgmma_descriptor<swizzle>(B)"
 
     @property
     def lies(self) -> str:
-        """How B lies in shared memory."""
+        """The layout of B in shared memory, in words."""
         return "K x N, its blocks `apart` elements from each other" if self.mn_major else "K-major"
 
 
@@ -66,7 +66,7 @@ def product_of(name: str) -> Product | None:
 
 
 def is_wgmma(name: str) -> bool:
-    """Whether `wgmma_text` knows the helper function."""
+    """Tests whether `wgmma_text` knows the helper function."""
     return product_of(name) is not None
 
 
@@ -117,7 +117,7 @@ def _both(product: Product) -> str:
 
 
 def _inputs(product: Product) -> str:
-    """Of a product with A in registers."""
+    """Returns the operands of a product with A in registers."""
     a = ", ".join(f'"r"(a[{i}])' for i in range(4))
     between = ",\n          " if product.mn_major else ", "
     return f'{a}{between}"l"({product.descriptor}), "r"(scale)'

@@ -1,4 +1,4 @@
-"""Where a row is emitted, and what that adds to its text.
+"""Places of rows in a kernel, and the text that a place adds.
 
 The wgmma instructions are executed by all four warps of a warpgroup (PTX ISA, wgmma).  In a CTA
 whose warps are no multiple of four the last ones are in no warpgroup: they made no product, and
@@ -72,5 +72,5 @@ def emit(key: str, where: Where, **fields: int | str) -> list[str]:
 
 
 def after_others(where: Where) -> list[str]:
-    """What follows a wait for other CTAs."""
+    """Returns the lines after a wait for other CTAs."""
     return sync.emit("proxy fence after others") if where.proxies.across else []

@@ -96,11 +96,7 @@ class Procedure(Stages):
         how many obligations are answered.  What is proved and has no
         lowering has `warnings`, those that `compile` would raise.
         """
-        if sizes:
-            given = ", ".join(f"{name}={value!r}" for name, value in sizes.items())
-            raise TypeError(
-                f"check answers for all sizes and takes none: write {self.name}.check_at({given})"
-            )
+        refuse_sizes(self.name, sizes)
         policy, limits = Policy.of(policy), _limits(timeout, memory)
         if policy in self._verdicts:
             return self._verdicts[policy]
@@ -149,13 +145,13 @@ class Procedure(Stages):
         return Procedure(name, ir, self.diagnostics, self.made_in)
 
     def history(self) -> str:
-        """How it was derived, a line a step; its name alone if it was written."""
+        """Returns its derivation, a line a step; its name alone if it was written."""
         from exogpu.schedule.procedures import history
 
         return history(self)
 
     def equivalent_to(self, other: Procedure) -> Equivalence:
-        """Whether both compute the same for all sizes, their results compared directly.
+        """Decides whether both compute the same for all sizes, their results compared directly.
 
         Sums are sets of terms: they may be added up in another order.  Raises ExoGpuError where
         one of them is ill-formed.
@@ -207,7 +203,8 @@ class Procedure(Stages):
         timeout: float | None = None,
         memory: float | None = None,
     ) -> tuple[Emitted, dict[str, Json]]:
-        """What `compile` compiles: CUDA C++ and the manifest.  It needs no CUDA.
+        """Returns the input of the compilers in `compile`: CUDA C++ and the manifest. It needs no
+        CUDA.
 
         With `arrive_all` every thread arrives on mbarriers by itself, for race checkers.
         """
@@ -283,8 +280,18 @@ class Procedure(Stages):
         return Animated(self.name, sizes, shown)
 
 
+def refuse_sizes(name: str, sizes: Mapping[str, object]) -> None:
+    """Raises TypeError for sizes that `check` is given: it answers for all of them."""
+    if sizes:
+        given = ", ".join(f"{size}={value!r}" for size, value in sizes.items())
+        raise TypeError(
+            f"check answers for all sizes and takes none: write {name}.check_at({given})"
+        )
+
+
 def _limits(timeout: object, memory: object) -> Limits:
-    """What a check may take.  Raises ExoGpuError (X907) for what is no number of at least 0."""
+    """Makes the limits of a check. Raises ExoGpuError (X907) for what is no number of at least
+    0."""
     for name, value in (("timeout", timeout), ("memory", memory)):
         number = isinstance(value, Real) and not isinstance(value, bool) and float(value) >= 0
         if value is not None and not number:
@@ -336,7 +343,7 @@ def _read(
 
 
 def _typed(frame: FrameType) -> bool:
-    """Whether a definition is typed into a notebook, whose reader sees what it prints."""
+    """Tests whether a definition is typed into a notebook, whose reader sees what it prints."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell is not None and frame.f_globals.get("__name__") == "__main__"
 

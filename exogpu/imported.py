@@ -13,7 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from exogpu.api import Procedure
+from exogpu.api import Procedure, refuse_sizes
 from exogpu.importing import acquire
 from exogpu.importing.arguments import parse_call
 from exogpu.importing.lowering import NEWEST
@@ -47,12 +47,14 @@ class ImportedKernel(Procedure):
         progress: Callable[[Proving], None] | None = None,
         timeout: float | None = None,
         memory: float | None = None,
+        **sizes: object,
     ) -> Verdict:
         """The verdict for all grids and trip counts.
 
         A proof is soon there, or not at all; then a refutation is looked for where the abstract
         machine is fast, and last with all the time that is left.
         """
+        refuse_sizes(self.name, sizes)
         start = perf_counter()
         begin = SOON if timeout is None else min(SOON, timeout)
 
@@ -126,9 +128,11 @@ class UnimportedKernel(Procedure):
         progress: Callable[[Proving], None] | None = None,
         timeout: float | None = None,
         memory: float | None = None,
+        **sizes: object,
     ) -> Verdict:
         """The verdict, which is undecided or refuted."""
         del heard, progress, timeout, memory
+        refuse_sizes(self.name, sizes)
         if self.hazard is not None:
             hazards = (self.hazard,)
             return Verdict(self.name, "refuted", None, Policy.of(policy), 0.0, hazards=hazards)
@@ -137,7 +141,7 @@ class UnimportedKernel(Procedure):
 
     @property
     def span(self) -> Span:
-        """Where the reason is."""
+        """The place of the reason."""
         return self.reason.span
 
 

@@ -51,7 +51,7 @@ class KernelPlugin(Plugin):
 
 
 def plugin(_: str) -> type[Plugin]:
-    """What mypy asks for."""
+    """Returns the plugin's class to mypy."""
     return KernelPlugin
 
 

@@ -43,17 +43,17 @@ def sites(by_position: Positions) -> tuple[Site, ...]:
     """Every operation of the program but loops and guards, in program order; and a loop where it
     binds a slot, as the place where it counts, or a value from memory, as where it is loaded.
 
-    A load has one iteration, and where it is reached its value is in its range (decision 32): it is
-    the last of the loops of a site that reads it, and not around others.
+    A load has one iteration, and where it is reached its value is in its range (decision
+    `loaded-values`): it is the last of the loops of a site that reads it, and not around others.
 
     Raises UndecidedError where tasks begin elsewhere than at the start of a loop's body, or one
     loop stands in two places; or where what resides depends on the task.
     """
     found: list[Site] = []
-    _flatten(by_position.program.body, _Around(), [0], found)
+    _flatten(by_position.program.body, _Context(), [0], found)
     told: _Told = frozenset()
     if by_position.residences:
-        told = _told(found, by_position)
+        told = _variables_of_task(found, by_position)
         found = [_at_each_position(site, by_position, told) for site in found]
     found = _counted_alike(found)
     places: dict[Loop, tuple[int, ...]] = {}
@@ -67,8 +67,8 @@ def sites(by_position: Positions) -> tuple[Site, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
-    """What is around a block."""
+class _Context:
+    """The loops, guards and loads around a block."""
 
     loops: tuple[Loop, ...] = ()
     guards: tuple[tuple[int, BExpr], ...] = ()
@@ -85,7 +85,7 @@ class _Around:
         return replace(plain, loops=(*self.loops, *loads), path=path)
 
 
-def _flatten(block: Block, around: _Around, counter: list[int], found: list[Site]) -> None:
+def _flatten(block: Block, around: _Context, counter: list[int], found: list[Site]) -> None:
     task, loops = around.task, around.loops
     for op in block:
         counter[0] += 1
@@ -122,9 +122,11 @@ def _flatten(block: Block, around: _Around, counter: list[int], found: list[Site
 # --- values from memory -------------------------------------------------------------------------
 
 
-def _in_some_range(load: Loop, around: _Around) -> Iterator[BExpr]:
-    """What follows a load is reached where its range has some value, whoever reads that; said
-    where sizes alone tell it, and may tell otherwise."""
+def _in_some_range(load: Loop, around: _Context) -> Iterator[BExpr]:
+    """Yields the condition that a load's range is not empty, for statements that follow it.
+
+    It is said where sizes alone tell it, and may tell otherwise.
+    """
     inside = {loop.iterator for loop in (*around.loops, *around.loads)}
     if (control_variables(load.lo) | control_variables(load.hi)) & inside:
         return
@@ -152,8 +154,8 @@ def _reads(site: Site) -> frozenset[Sym]:
 
 
 def _read_of(loads: Sequence[Loop], read: frozenset[Sym]) -> Sequence[Loop]:
-    """Those of the loads, in their order, whose values are read: by these names, or by another of
-    them."""
+    """Selects the loads, in their order, whose values are read by these names or by another
+    selected load."""
     found: list[Loop] = []
     for load in reversed(loads):
         if load.iterator in read:
@@ -192,8 +194,8 @@ _COUNTED: Final = (Arrive, Await, CheckBarrier)
 
 
 def _reached_with(load: Site, site: Site) -> bool:
-    """Whether a load is reached in every iteration in which a site may be, and read by nothing that
-    the site does not have."""
+    """Tests whether a load is reached in every iteration in which a site may be, and read only by
+    what the site has, too."""
     around = [loop for loop in load.loops if loop.source is None]
     others = [loop for loop in load.loops if loop.source is not None]
     inside = list(site.loops[: len(around)]) == around
@@ -241,7 +243,7 @@ def _initialises(op: Op) -> bool:
     return isinstance(op, Initialise | CheckInitialised)
 
 
-def _told(found: Sequence[Site], by_position: Positions) -> _Told:
+def _variables_of_task(found: Sequence[Site], by_position: Positions) -> _Told:
     """The variables of which the task tells whether, or where, they are accessed: what chooses the
     tasks tells it of arrays that are not the launch's own.  What has been written of these is told
     by the task in any case: each is executed by some cluster.  Raises UndecidedError where one of
@@ -297,7 +299,7 @@ def _at_each_position(site: Site, by_position: Positions, told: _Told) -> Site:
 
 
 def _tells(site: Site, told: _Told) -> bool:
-    """Whether a site is an access of a variable that the task tells."""
+    """Tests whether a site is an access of a variable that the task tells."""
     op = site.op
     return isinstance(op, OnWindow) and (op.access.name, _initialises(op)) in told
 

@@ -1,4 +1,4 @@
-"""Whether a condition on one size excludes all sizes that are small enough.
+"""Decides whether a condition on one size excludes all sizes that are small enough.
 
 A quasi-affine expression of one variable is a slope times the variable and a periodic rest of
 bounded size: far enough below 0 each comparison has one truth a residue class.
@@ -44,7 +44,8 @@ class _Shape:
 
 
 def bounded_below(condition: BExpr, size: Sym) -> bool:
-    """Whether the condition, of this size alone, fails for all values that are small enough."""
+    """Tests whether the condition, of this size alone, fails for all values that are small
+    enough."""
     start, period = _far(condition)
     if period > LONGEST:
         return False
@@ -52,7 +53,7 @@ def bounded_below(condition: BExpr, size: Sym) -> bool:
 
 
 def _far(condition: BExpr) -> tuple[int, int]:
-    """How far below 0 the truth is periodic, and its period."""
+    """Returns the distance below 0 from which the truth is periodic, and its period."""
     match condition:
         case Truth():
             return 0, 1

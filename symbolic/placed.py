@@ -64,15 +64,18 @@ class Placed:
 
     def least(self, size: Sym) -> int:
         """The least value of a size, preconditions aside: 0 where one of them admits it, else 1
-        (decision 6)."""
+        (decision `empty-loops`)."""
         if size not in self._least:
             self._least[size] = least_of(self.program, size)
         return self._least[size]
 
     def is_numbered(self, name: Sym) -> bool:
-        """Whether the Arrives on a barrier are numbered: not those on flags that are arrived on or
-        awaited where a value from memory is known, which may tell which flag it is, or whether.
-        An Await of a flag waits for all, whatever their number (decision 37)."""
+        """Returns whether the Arrives on a barrier are numbered.
+
+        Those on a flag are not, if it is arrived on or awaited where a value from memory is known:
+        the value may tell which flag it is, or whether.  An Await of a flag waits for all, whatever
+        their number (decision `flags`).
+        """
         if name not in self._numbered:
             inside = (op for load in self.loads for op in operations(load.body))
             self._numbered[name] = not (
@@ -84,8 +87,8 @@ class Placed:
         return self._numbered[name]
 
     def joins(self, site: Site) -> bool:
-        """Whether a Fence or an Arrive passes execution order on (decision 12): where threads wait
-        for others than themselves."""
+        """Tests whether a Fence or an Arrive passes execution order on (decision
+        `mbarrier-phase`): its threads wait for others than themselves."""
         match site.op:
             case Fence(joins=joins):
                 return joins
@@ -96,8 +99,8 @@ class Placed:
                 return True
 
     def within_a_task(self, name: Sym, first: Site, second: Site) -> bool:
-        """Whether chains of syncs order a record and a check within one task alone, though memory
-        resides in their launch (decision 27).
+        """Tests whether chains of syncs order a record and a check within one task alone, though
+        memory resides in their launch (decision `resident-memory`).
 
         So they do of other variables: two tasks may be of two clusters.  And of reads that may find
         a value: none passes from one task to the next.
@@ -110,8 +113,9 @@ class Placed:
         return isinstance(made, Record) and made.mutate and isinstance(asked, Check) and asked.reads
 
     def passes_values(self, name: Sym, first: Site, second: Site) -> bool:
-        """Whether a read may meet a write of another task in memory that resides: a LEAK, whoever
-        sees it.  Raises UndecidedError of atomic accesses, which leave each other's records."""
+        """Tests whether a read may meet a write of another task in memory that resides: a LEAK,
+        whoever sees it. Raises UndecidedError of atomic accesses, which leave each other's records.
+        """
         if not self.variables[name].resident or not self.within_a_task(name, first, second):
             return False
         assert isinstance(first.op, Record) and isinstance(second.op, Check)
@@ -121,7 +125,7 @@ class Placed:
         return True
 
     def follows_a_task(self, site: Site) -> bool:
-        """Whether a site outside tasks may run after a task has begun."""
+        """Tests whether a site outside tasks may run after a task has begun."""
         return any(
             other.task is not None
             and (other.number < site.number or (bool(site.loops) and site.loops[0] in other.loops))
@@ -171,8 +175,8 @@ class Placed:
 
 
 def depends_on_orders(program: Program) -> str:
-    """Why what a cluster does with memory that resides may depend on which tasks it executes and in
-    which order; empty where it does not, or nothing resides."""
+    """Explains why resident memory may depend on which tasks a cluster executes, and in which
+    order; empty if it does not, or nothing resides."""
     if not any(variable.resident for variable in program.variables):
         return ""
     try:
@@ -208,7 +212,7 @@ def conjuncts(condition: BExpr) -> list[BExpr]:
 
 
 def always_visible(records: Record, check: Check) -> bool:
-    """Whether every thread sees the record at the check's level: atomics among themselves."""
+    """Tests whether every thread sees the record at the check's level: atomics among themselves."""
     if check.level is Level.INVISIBLE:
         return bool(check.timelines)
     return check.level is Level.ATOMIC_ONLY and bool(records.atomic & check.timelines)

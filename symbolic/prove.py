@@ -52,7 +52,7 @@ def prove(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is proved of some shares of a program: plain data."""
+    """The proof of some shares of a program: plain data."""
 
     units: tuple[int, ...]
     """The places, among all, of those whose obligations these are."""
@@ -102,12 +102,12 @@ class Parts:
         self._mine += [at for at, _ in of]
         last = inf if self._stopped is None else self._stopped[0]
         some = [(at, unit) for at, unit in of if at < last]
-        made = _made(self._evidence.model, some, self._budget)
+        made = _drafts_within(self._evidence.model, some, self._budget)
         self._stopped = self._answering.answer(made) or self._stopped
         self._seconds += perf_counter() - start
 
     def made(self) -> Part:
-        """What was made of all shares so far."""
+        """Returns the proof of all shares so far."""
         return Part(
             tuple(self._mine),
             len(self._units),
@@ -145,7 +145,7 @@ def joined(evidence: Evidence, parts: Collection[Part]) -> Proof | Undecided:
 
 
 def _named(answered: Sequence[Answered]) -> Iterator[Answered]:
-    """Those with a name of their own each."""
+    """Gives each answer a name of its own."""
     names = names_apart(one.obligation.name for one in answered)
     for one, name in zip(answered, names, strict=True):
         yield replace(one, obligation=replace(one.obligation, name=name))
@@ -185,7 +185,7 @@ class _Answering:
         return None
 
 
-def _made(
+def _drafts_within(
     model: Model, units: Iterable[tuple[int, Unit]], budget: int
 ) -> Iterator[tuple[int, Draft | Undecided]]:
     """The obligations of units, each with its unit's place, made within ISL's budget; at last why
@@ -245,7 +245,7 @@ def _numbered(plain: str) -> str:
 def drafts_within(evidence: Evidence, budget: int = BUDGET) -> Iterator[Draft]:
     """Every obligation of a program, made within ISL's budget.  Raises UndecidedError."""
     units = enumerate(obligations.units(evidence.model, Seeker(evidence)))
-    for _, draft in _made(evidence.model, units, budget):
+    for _, draft in _drafts_within(evidence.model, units, budget):
         if isinstance(draft, Undecided):
             raise UndecidedError(draft.reason, draft.span)
         yield draft

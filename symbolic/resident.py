@@ -1,4 +1,5 @@
-"""What resides in a cluster, as a nest (decision 27): its tasks by their positions.
+"""Models memory that resides in a cluster as a nest (decision `resident-memory`): its tasks by
+their positions.
 
 A cluster executes some of a launch's tasks in some order.  What it does is a loop over positions
 0, 1, 2, ...: of the task at a position nothing is known but that it is one of the launch's, and
@@ -70,7 +71,7 @@ POSITION: Final = "position"
 
 
 class ResidentError(Exception):
-    """What resides is used in a way that positions do not express; it carries reason and place."""
+    """Positions do not express this use of resident memory; carries reason and place."""
 
     def __init__(self, reason: str, span: Span) -> None:
         super().__init__(reason)
@@ -93,7 +94,7 @@ class Residence:
 
     @property
     def iterators(self) -> frozenset[Sym]:
-        """Of the tasks: unknown functions of the position."""
+        """The iterators of the tasks: unknown functions of the position."""
         return frozenset(loop.iterator for loop in self.tasks)
 
 
@@ -128,7 +129,7 @@ def positions(program: Program) -> Positions:
 
 
 def _of_tasks(program: Program) -> set[Sym]:
-    """What is allocated within tasks."""
+    """Returns the variables allocated within tasks."""
     nests = [op for op in operations(program.body) if isinstance(op, Loop) and op.tasks]
     inside = (op for nest in nests for op in operations(nest.body))
     return {op.name for op in inside if isinstance(op, Alloc)}
@@ -159,7 +160,7 @@ class _Positions:
         return (*made, *self.launch(launch, depth))
 
     def launch(self, ops: Sequence[Op], depth: int) -> list[Op]:
-        """What stands between two Fences at CPU scope."""
+        """Rewrites the operations between two Fences at CPU scope."""
         allocs = [op for op in ops if isinstance(op, Alloc) and op.name in self.resident]
         if not allocs:
             return list(ops)
@@ -192,7 +193,7 @@ class _Positions:
                 return
 
     def beside_all(self, op: Op) -> bool:
-        """Whether an operation may be executed in tasks that are left out: it synchronises nothing,
+        """Tests whether tasks that are left out may execute an operation: it synchronises nothing,
         and touches nothing that resides or is allocated in tasks."""
         match op:
             case IncTaskID() | Require():

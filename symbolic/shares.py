@@ -1,4 +1,4 @@
-"""What a program is proved of in shares, which several processes analyse and prove at once.
+"""Splits the proof of a program into shares, which several processes analyse and prove at once.
 
 What is said of two topics has nothing in common but what can be found twice, the order that the
 synchronisation makes.  The shares follow from the program alone, and the solver is asked about
@@ -18,7 +18,7 @@ from exogpu.symbolic.placed import Placed
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What obligations are about."""
+    """The subject of obligations: a variable, or the statements."""
 
     variable: Sym | None
     """None of what must hold whenever a statement is executed."""

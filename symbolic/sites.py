@@ -97,13 +97,13 @@ def loaded_from(site: Site) -> frozenset[Access]:
 
 
 def read_by_source(load: Loop) -> frozenset[Sym]:
-    """What the element of a load reads."""
+    """Returns the variables that the element of a load reads."""
     assert load.source is not None
     return read_by(load.source)
 
 
 def read_by_load(load: Loop) -> frozenset[Sym]:
-    """What the element of a load, and its range, read."""
+    """Returns the variables that the element of a load, and its range, read."""
     return read_by_source(load) | control_variables(load.lo) | control_variables(load.hi)
 
 
@@ -121,7 +121,7 @@ def slots_around(site: Site) -> tuple[Loop, ...]:
 
 
 def reads_slot(site: Site) -> bool:
-    """Whether an access depends on a slot."""
+    """Tests whether an access depends on a slot."""
     assert isinstance(site.op, OnWindow)
     read = read_by(site.op.access)
     return any(loop.iterator in read for loop in slots_around(site))
@@ -135,13 +135,13 @@ def of_tasks(site: Site) -> tuple[Loop, ...]:
 
 
 def is_position(loop: Loop, site: Site) -> bool:
-    """Whether a loop is over the positions of the site's tasks."""
+    """Tests whether a loop is over the positions of the site's tasks."""
     return site.residence is not None and loop is site.residence.loop
 
 
 def one_cluster(first: Site, second: Site) -> bool:
-    """Whether both stand in a launch in which memory resides, the same: one cluster executes both,
-    whatever the tasks, where the loops around the launch agree."""
+    """Tests whether both stand in the same launch with resident memory: one cluster executes both,
+    whatever the tasks, if the loops around the launch agree."""
     return first.residence is not None and first.residence is second.residence
 
 

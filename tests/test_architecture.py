@@ -12,7 +12,8 @@ ROOMS = re.findall(r"^\| `([\w/.]+)` \|.*\| (.*?) ?\|$", PAGE, re.MULTILINE)
 
 def test_every_file_that_the_page_names_is_there() -> None:
     named = set(re.findall(r"`((?:[\w-]+/)+[\w-]+(?:\.py)?|[\w-]+/)`", PAGE))
-    roots = (ROOT, ROOT / "exogpu", ROOT / "exogpu" / "frontend", ROOT / "docs")
+    rooms = (ROOT / "exogpu" / "frontend", ROOT / "exogpu" / "schedule")
+    roots = (ROOT, ROOT / "exogpu", *rooms, ROOT / "docs")
     lost = [name for name in named if not any((root / name).exists() for root in roots)]
     assert named and not lost
 

@@ -131,8 +131,8 @@ def test_a_procedure_without_sizes_needs_none(call):
 def test_of_several_the_first_of_2_1_3(call):
     assert call("check", "k.py", "--at", "M=4,N=4", k=SAFE + SCALE).exit_code == 0
     assert call("check", "a.py", "--at", "M=4,N=4", a=HAZARD + SCALE).exit_code == 1
-    # scale has no value for N here, so the call is wrong.
-    assert call("check", "b.py", "--at", "M=4", b=HAZARD + SCALE).exit_code == 2
+    # scale has no value for N here, and is not checked.
+    assert call("check", "b.py", "--at", "M=4", b=HAZARD + SCALE).exit_code == 1
     assert call("check", ".", "--at", "M=4,N=4").exit_code == 1
 
 
@@ -203,7 +203,7 @@ BAD_FILES = {
     "index not affine": (TWO_ERRORS, (), "k.py:10:11: error T204"),
     "unknown size": (SAFE, ("--at", "M=4,Q=4"), "error X901"),
     "unknown size of several": (SAFE + SCALE, ("--at", "M=4,N=4,Q=4"), "error X901"),
-    "missing size": (SAFE + SCALE, ("--at", "N=4"), "error X902"),
+    "missing size": (SAFE, ("--at", ""), "error X902"),
     "zero size": (SAFE, ("--at", "M=0"), "k.py:4:13: error X903"),
     "negative size": (SAFE, ("--at", "M=-2"), "k.py:4:13: error X903"),
     "broken precondition": (SAFE, ("--at", "M=3"), "k.py:5:12: error X904"),

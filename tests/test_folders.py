@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from exogpu.cli.files import LARGEST
-from exogpu.cli.loader import Unit, load
+from exogpu.cli.files import LARGEST, Unit
+from exogpu.cli.loader import load
 
 ROOT = Path(__file__).parent.parent
 

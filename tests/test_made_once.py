@@ -16,7 +16,8 @@ import pytest
 from exogpu.amir.nodes import Program
 from exogpu.api import Procedure
 from exogpu.cli.compiler import Wish, compile_all
-from exogpu.cli.loader import Unit, load
+from exogpu.cli.files import Unit
+from exogpu.cli.loader import load
 from exogpu.cli.reporting import report_all
 from exogpu.ir.nodes import Proc
 from exogpu.ir.types import Policy

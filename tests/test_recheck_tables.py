@@ -1,6 +1,7 @@
 """Certificates of flags that values from memory name: forged ones are rejected.
 
-Their Arrives are not numbered, so that no lemma counts them (decision 37): an Await waits for all.
+Their Arrives are not numbered, so that no lemma counts them (decision `flags`): an Await waits for
+all.
 """
 
 from __future__ import annotations

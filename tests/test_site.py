@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from exogpu.frontend.instructions import InstructionTemplate
+from exogpu.isa import cuda, f8, ldmatrix, mn_major, rows, sm80, sm90, some_rows
 from exogpu.result.codes import CODES
 from tests.pages import BLOCK, DOCS, ROOT
 
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 NAMED = re.compile(r"^ +- (?:[^:\n]+: )?([\w-]+\.md)$", re.M)
-MADE = {"codes.md"}
+MADE = {"codes.md", "instructions.md"}
 """Pages that are made when the site is."""
 
 
@@ -95,6 +97,21 @@ def test_the_site_has_every_code_and_the_sources_that_pages_link_to(site: Path) 
     targets = re.findall(r'href="(source/[^"]+)"', museum)
     assert len(targets) > 10
     assert all((site / target).exists() for target in targets)
+
+
+@pytest.mark.slow
+def test_every_instruction_has_a_page_with_its_definition(site: Path) -> None:
+    made = {
+        template.name: template
+        for catalogue in (cuda, f8, ldmatrix, mn_major, rows, sm80, sm90, some_rows)
+        for template in vars(catalogue).values()
+        if isinstance(template, InstructionTemplate)
+    }
+    assert {page.stem for page in (site / "instructions").glob("*.html")} == {*made}
+    listed = (site / "instructions.html").read_text()
+    assert all(f'href="instructions/{name}.html"' in listed for name in made)
+    page = (site / "instructions" / "cuda_load.html").read_text()
+    assert "ld.v4" in page and "<code>n</code> (default <code>4</code>)" in page
 
 
 @pytest.mark.slow

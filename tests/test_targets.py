@@ -66,6 +66,33 @@ def test_a_size_of_one_target_is_ignored_by_others(call):
     assert "X901" in call("check", "one.py", "two.py", "--at", "K=4").stdout
 
 
+def test_sizes_by_name_leave_out_who_lacks_one(call):
+    result = call("check", "one.py", "two.py", "three.py", "--at", "M=2")
+    assert result.exit_code == 3
+    assert result.stdout.count("safe at M=2") == 2
+    assert "two: not checked: --at gives no N" in result.stdout.splitlines()
+    assert "error" not in result.stdout
+
+
+def test_sizes_by_name_leave_out_whose_precondition_they_break(call):
+    even = TEXT.format(name="even", size="M").replace(
+        ":\n    with", ":\n    assert M % 2 == 0\n    with"
+    )
+    Path("even.py").write_text(even)
+    result = call("check", "one.py", "even.py", "--at", "M=3")
+    assert result.exit_code == 3 and "safe at M=3" in result.stdout
+    told = [line for line in result.stdout.splitlines() if line.startswith("even: ")]
+    assert told == ["even: not checked: the precondition M % 2 == 0 of even does not hold: M = 3"]
+
+
+def test_sizes_that_suit_no_procedure_are_an_error(call):
+    for name in ("one", "two"):
+        pair = TEXT.format(name=name, size="M").replace("M: size", "M: size, N: size")
+        Path(f"{name}.py").write_text(pair)
+    result = call("check", "one.py", "two.py", "--at", "M=3")
+    assert result.exit_code == 2 and result.stdout.count("error X902") == 2
+
+
 def test_the_version_and_short_help(call):
     assert call("--version").stdout.startswith("exogpu ")
     for before in ([], ["check"]):

@@ -7,7 +7,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
+import zipfile
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -30,6 +32,18 @@ def required(requirements: list[str]) -> Iterator[str]:
             yield from required(distribution(asked.name).requires or [])
 
 
+def copy_sources(folder: Path) -> None:
+    """What the wheel is built from, and nothing else."""
+    for name in SOURCES:
+        made = folder / name
+        made.parent.mkdir(exist_ok=True)
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, made, symlinks=True, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, made)
+
+
 def link(name: str, folder: Path) -> None:
     """Makes an installed distribution importable from another folder, and known there."""
     files = distribution(name).files
@@ -44,18 +58,7 @@ def link(name: str, folder: Path) -> None:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment with the wheel, built from the sources alone."""
     folder = tmp_path_factory.mktemp("wheel")
-    for name in SOURCES:
-        made = folder / "sources" / name
-        made.parent.mkdir(exist_ok=True)
-        if (ROOT / name).is_dir():
-            shutil.copytree(
-                ROOT / name,
-                made,
-                symlinks=True,
-                ignore=shutil.ignore_patterns("__pycache__"),
-            )
-        else:
-            shutil.copy(ROOT / name, made)
+    copy_sources(folder / "sources")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     built = subprocess.run(
         [*pip, "wheel", "--no-deps", "--wheel-dir", folder, folder / "sources"],
@@ -120,3 +123,32 @@ def test_a_folder_that_cannot_be_written_is_told(installed: Path, tmp_path: Path
     (tmp_path / "taken").write_text("")
     shown = run(installed, tmp_path, "exogpu", "demo", "-o", "taken")
     assert shown.returncode == 2 and "X948" in shown.stderr and "Traceback" not in shown.stderr
+
+
+def test_the_source_archive_makes_the_same_wheel(tmp_path: Path) -> None:
+    """What is installed is all in the archive, with the licence and nothing of this machine."""
+    copy_sources(tmp_path / "sources")
+    make = "from setuptools import build_meta; build_meta.build_{}({!r})"
+
+    def build(kind: str, source: Path, folder: str) -> Path:
+        command = [sys.executable, "-c", make.format(kind, str(tmp_path / folder))]
+        (tmp_path / folder).mkdir()
+        built = subprocess.run(command, cwd=source, capture_output=True, text=True)
+        assert built.returncode == 0, built.stderr
+        (file,) = (tmp_path / folder).iterdir()
+        return file
+
+    archive = build("sdist", tmp_path / "sources", "archive")
+    with tarfile.open(archive) as opened:
+        opened.extractall(tmp_path / "unpacked", filter="data")
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    assert (unpacked / "LICENSE").exists() and (unpacked / "README.md").exists()
+    names = []
+    for source, folder in ((tmp_path / "sources", "one"), (unpacked, "two")):
+        with zipfile.ZipFile(build("wheel", source, folder)) as wheel:
+            names.append({*wheel.namelist()})
+            texts = [wheel.read(name) for name in wheel.namelist()]
+            assert not any(str(ROOT).encode() in text for text in texts)
+    assert names[0] == names[1]
+    for folder in ("exogpu/symbolic/", "exogpu/codegen/prelude/", "exogpu/report/templates/"):
+        assert any(name.startswith(folder) for name in names[0]), folder

@@ -3,6 +3,7 @@
     python tools/freeze.py --check                  all of it, or the parts named
     python tools/freeze.py --check help codes
     python tools/freeze.py --update                 write tools/freeze.json again
+    python tools/freeze.py --show amir FILE.py      the entries of one program, to compare two trees
 
 It uses the command line and public names alone, so that it holds over any move of modules.
 `EXOGPU_JOBS` and the verdict cache are those of the environment.
@@ -11,6 +12,7 @@ It uses the command line and public names alone, so that it holds over any move 
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import os
@@ -35,26 +37,60 @@ FORMS = (
 Part = dict[str, Any]
 
 
-def command(*arguments: str) -> str:
-    """Runs one command of exogpu and gives its output; its exit status says what was found."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "COLUMNS": "80",
-        "TERM": "dumb",
-        "NO_COLOR": "1",
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "exogpu", *arguments],
+SERVER = """
+import contextlib, json, os, runpy, sys
+with contextlib.suppress(SystemExit), contextlib.redirect_stdout(open(os.devnull, "w")):
+    sys.argv = ["exogpu", "explain", "H701"]
+    runpy.run_module("exogpu", run_name="__main__")
+for line in sys.stdin:
+    output, arguments = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        written = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(written, 1)
+        os.dup2(os.open(output + ".err", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        sys.argv = ["exogpu", *arguments]
+        runpy.run_module("exogpu", run_name="__main__")
+        sys.exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+"""Runs commands in forks of one process, so that exogpu is imported once."""
+
+
+def environment() -> dict[str, str]:
+    """Gives the environment of every command: this checkout, a plain terminal of 80 columns."""
+    fixed = {"PYTHONPATH": str(ROOT), "COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}
+    return {**os.environ, **fixed}
+
+
+@functools.cache
+def server() -> subprocess.Popen[str]:
+    """Starts the process that runs the commands."""
+    return subprocess.Popen(
+        [sys.executable, "-c", SERVER],
         cwd=ROOT,
-        env=environment,
-        capture_output=True,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
     )
-    if done.returncode not in (0, 1, 2, 3):
-        raise SystemExit(f"exogpu {' '.join(arguments)} failed:\n{done.stderr}")
-    return done.stdout
+
+
+def command(*arguments: str) -> str:
+    """Runs one command of exogpu and gives its output; raises if the command itself breaks."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "output"
+        process = server()
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps([str(output), arguments]) + "\n")
+        process.stdin.flush()
+        status = process.stdout.readline().strip()
+        if status not in ("0", "1", "2", "3"):
+            errors = Path(f"{output}.err")
+            said = errors.read_text() if errors.exists() else ""
+            raise SystemExit(f"exogpu {' '.join(arguments)} ended with {status}:\n{said}")
+        return output.read_text()
 
 
 def digest(value: object) -> str:
@@ -108,11 +144,10 @@ def public_names() -> Part:
         "except ModuleNotFoundError: import exogpu.schedule as schedule\n"
         "print(json.dumps([sorted(m.__all__) for m in (exogpu, schedule, kernels)]))"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        env=environment,
+        env=environment(),
         check=True,
         capture_output=True,
         text=True,
@@ -121,9 +156,16 @@ def public_names() -> Part:
 
 
 def messages_of_codes() -> Part:
-    """Hashes what `exogpu explain` says of each code."""
+    """Hashes what `exogpu explain` says of the codes of each letter."""
     codes = re.findall(r"^([A-Z]\d{3})  ", command("explain"), re.MULTILINE)
-    return {code: digest(command("explain", code)) for code in sorted(codes)}
+    letters = sorted({code[0] for code in codes})
+    return {letter: codes_of(letter, codes) for letter in letters}
+
+
+def codes_of(letter: str, codes: list[str]) -> str:
+    """Hashes the explanations of the codes that begin with one letter."""
+    chosen = sorted(code for code in codes if code.startswith(letter))
+    return digest({code: command("explain", code) for code in chosen})
 
 
 def numbered(entries: Iterator[tuple[str, str]]) -> Part:
@@ -183,18 +225,27 @@ def forms() -> Part:
     with tempfile.TemporaryDirectory() as folder:
         sarif, junit = Path(folder) / "f.sarif", Path(folder) / "f.xml"
         for target in FORMS:
+            sarif.write_text("null")
+            junit.write_text("")
             command("check", target, "--sarif", str(sarif), "--junit", str(junit))
             text = re.sub(r'time="[\d.]+"', "", junit.read_text()).replace(f"{ROOT}/", "")
-            text = re.sub(r"[\d.]+ s\b", "", text)
+            text = re.sub(r"[\d.]+ s\b|from cache", "", text)
             result[f"{target} sarif"] = digest(neutral(json.loads(sarif.read_text())))
             result[f"{target} junit"] = digest(text)
     return result
 
 
 def each(of: Callable[[str], Part], targets: tuple[str, ...]) -> Part:
-    """Makes a part a target at a time."""
-    return {target: of(target) for target in targets}
+    """Makes a part: one digest a program, and one an entry of the shipped kernels."""
+    return {target: of(target) if target == KERNELS else digest(of(target)) for target in targets}
 
+
+OF_A_PROGRAM: dict[str, Callable[[str], Part]] = {
+    "amir": amir_of,
+    "emitted": emitted_of,
+    "verdicts": verdicts_of,
+}
+"""The parts that are made a program at a time."""
 
 PARTS: dict[str, Callable[[], Part]] = {
     "help": help_texts,
@@ -224,8 +275,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="compare with the record")
     parser.add_argument("--update", action="store_true", help="write the record")
+    parser.add_argument("--show", nargs=2, metavar=("PART", "FILE"), help="print one program's")
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all by default")
     options = parser.parse_args()
+    if options.show:
+        print(json.dumps(OF_A_PROGRAM[options.show[0]](options.show[1]), indent=1))
+        return 0
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     found: list[str] = []
     for name in options.parts or PARTS:

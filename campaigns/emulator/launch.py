@@ -76,7 +76,7 @@ class TensorMap(ctypes.Structure):
 
 
 class EmulatedError(Exception):
-    """What went wrong in a run: a hang, an access of what is over, an impossible arrival."""
+    """A fault in a run: a hang, an access of freed memory, an impossible arrival."""
 
 
 class Emulated:

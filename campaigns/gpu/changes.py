@@ -1,4 +1,4 @@
-"""What is done to a program once it is made: needless synchronisation, and some taken away."""
+"""Changes a program once it is made: needless synchronisation added, and some taken away."""
 
 from __future__ import annotations
 

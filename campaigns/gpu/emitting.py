@@ -32,7 +32,7 @@ def emit_dirty(folder: Path) -> None:
 
 
 def emit_one(case: str) -> Mapping[str, Any]:
-    """What becomes of `FOLDER:NAME`, or `FOLDER:NAME:all` for arrivals by all threads.
+    """Emits `FOLDER:NAME`, or `FOLDER:NAME:all` for arrivals by all threads.
 
     The answer's `state` is `packed`, or says why not.
     """

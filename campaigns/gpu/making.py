@@ -1,4 +1,4 @@
-"""What a random program is made with: its parameters so far, fresh names, a tree of lines."""
+"""State for making a random program: its parameters so far, fresh names, a tree of lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a campaign on a GPU found, as a page: written once and whole."""
+"""Writes the results of a campaign on a GPU as a page: once and whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAILURES = ("no cubin", "crash", "died")
 
 @dataclass
 class Row:
-    """Of the programs with a feature."""
+    """Counts of the programs with a feature."""
 
     programs: int = 0
     proved: int = 0
@@ -118,8 +118,8 @@ def _listed(items: Iterable[str], none: str) -> str:
 def text(
     found: Summary, command: str, device: str, checked: Mapping[str, str], of: str = ""
 ) -> str:
-    """docs/gpu-fuzz.md; `checked` says what each tool of compute-sanitizer found, `of` what the
-    programs are of, where that is not everything."""
+    """A part of docs/campaigns.md; `checked` says what each tool of compute-sanitizer found, `of`
+    what the programs are of, where that is not everything."""
     total = sum(found.states.values())
     states = ", ".join(f"{count} {state}" for state, count in found.states.most_common())
     wrong = _listed((f"`{n}`: {w}" for n, w in found.wrong.items()), "None was wrong.")

@@ -102,7 +102,7 @@ def _device(block: str, headers: list[str], body: list[Node]) -> Node:
 
 
 def _tasks(m: Making, block: int) -> tuple[Launch, list[str]]:
-    """How the tasks of a kernel of single CTAs are counted."""
+    """Chooses how the tasks of a kernel of single CTAs are counted."""
     how = m.rng.random()
     if how < 0.15:
         m.size("L")

@@ -23,7 +23,7 @@ SECONDS = 300
 
 
 def sanitize_one(case: str) -> Mapping[str, Any]:
-    """What a tool says of `TOOL:FILE`: whether it is silent, and the first of what it said."""
+    """Runs a tool on `TOOL:FILE`; returns whether it is silent, and the begin of its output."""
     tool, _, file = case.partition(":")
     program = shutil.which("compute-sanitizer")
     if program is None:

@@ -19,7 +19,7 @@ Await of the cluster."""
 
 @dataclass(frozen=True)
 class _Cluster:
-    """What the steps of a program have in common."""
+    """The parts that the steps of a program have in common."""
 
     ctas: int
     part: str

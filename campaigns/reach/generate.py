@@ -143,7 +143,7 @@ def procedure(shape: str, seed: int) -> Procedure:
 
 
 def amir(shape: str, seed: int) -> nodes.Program:
-    """What it is lowered to, under one of the policies."""
+    """Lowers the program, under one of the policies."""
     policy = Random(f"policy {shape} {seed}").choice((Policy.PTX, Policy.PAPER))
     return procedure(shape, seed).amir(policy)
 

@@ -30,7 +30,7 @@ def mistaken(random: Random, body: list[Node]) -> list[Node]:
 
 
 def _places(nodes: list[Node], at: Path) -> list[Path]:
-    """Where a synchronisation or a remainder stands."""
+    """Returns the places of synchronisation and remainders."""
     found: list[Path] = []
     for number, node in enumerate(nodes):
         if isinstance(node, tuple):

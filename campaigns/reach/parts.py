@@ -1,4 +1,4 @@
-"""What programs are put together of: tiles in shared memory, and what a warp does with them."""
+"""Parts of programs: tiles in shared memory, and the ways in which a warp uses them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Step:
-    """Where a use stands: one step of one task."""
+    """The place of a use: one step of one task."""
 
     tile: Tile
     number: str
@@ -56,7 +56,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Use:
-    """What a warp does with the tiles of a task, one a step."""
+    """The ways in which a warp uses the tiles of a task, one a step."""
 
     step: list[Node]
     declared: list[Node] = field(default_factory=list)

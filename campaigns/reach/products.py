@@ -92,7 +92,7 @@ def _rows(m: Making, a: str, x: str, deep: int) -> Node:
 def _between(
     m: Making, d: str, a: str, wide: int, declared: list[Node], loop: str, i: str, j: str
 ) -> list[Node]:
-    """What is done with the accumulator between two products; nothing, at times."""
+    """Makes the statements on the accumulator between two products; none, at times."""
     if m.chance(0.3):
         return []
     here, made = f"{d}[{i}, {j}]", list[Node]()

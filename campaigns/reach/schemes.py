@@ -1,4 +1,4 @@
-"""How tiles are handed over: within a warp, from warp to warp, by a ring in a task or beyond it."""
+"""Ways to hand over tiles: within a warp, from warp to warp, by a ring in a task or beyond it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a tile comes into shared memory: by the threads of a warp, by cp.async, or by TMA."""
+"""Ways to bring a tile into shared memory: by the threads of a warp, by cp.async, or by TMA."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from campaigns.reach.parts import LANES, Step, every, lanes
 
 @dataclass(frozen=True)
 class Fill:
-    """What a warp does to fill a tile."""
+    """The statements by which a warp fills a tile."""
 
     body: list[Node]
     arrives: str

@@ -8,7 +8,8 @@ from campaigns.reach.parts import Step, Tile, Use, elsewhere, every
 
 
 def stores(m: Making, step: Step) -> Use:
-    """Who stores waits for the reads, or for the writes too, and at times reads what is there."""
+    """Makes a use that stores: it waits for the reads, or for the writes too, and at times reads
+    the old contents."""
     reduce = m.chance(0.25)
     buffers = m.rng.choice((0, 1, 2, 2))
     m.note("bulk reduce" if reduce else "bulk store")

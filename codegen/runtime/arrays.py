@@ -1,4 +1,4 @@
-"""What a launch needs to know of an array, whichever library it comes from."""
+"""Describes arrays of any library to a launch."""
 
 from __future__ import annotations
 
@@ -69,19 +69,19 @@ class Array:
 
 
 def is_numpy(value: object) -> TypeGuard[npt.NDArray[np.generic]]:
-    """Whether the value is an array of numpy, which need not be installed."""
+    """Tests whether the value is an array of numpy, which need not be installed."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)
 
 
 def is_numpy_scalar(value: object) -> TypeGuard[np.generic]:
-    """Whether the value is a scalar of numpy, such as one element of an array."""
+    """Tests whether the value is a scalar of numpy, such as one element of an array."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.generic)
 
 
 def is_jax(value: object) -> bool:
-    """Whether the value is of jax: its arrays never change, whatever DLPack says of them."""
+    """Tests whether the value is of jax: its arrays never change, whatever DLPack says of them."""
     bases = (base.__module__.partition(".")[0] for base in type(value).__mro__)
     return any(library in ("jax", "jaxlib") for library in bases)
 
@@ -157,7 +157,7 @@ def check_layout(name: str, array: Array) -> None:
 
 
 def check_writes(arrays: Mapping[str, Array], written: Iterable[str]) -> None:
-    """What is written can be, and shares no memory: parameters are different variables.
+    """Checks that outputs are writable and share no memory: parameters are different variables.
 
     Raises LaunchError.
     """

@@ -19,7 +19,7 @@ _LIMIT = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a call gives: arrays by name, not yet looked at, and sizes."""
+    """The arguments of a call: arrays by name, not yet looked at, and sizes."""
 
     arrays: Mapping[str, object]
     sizes: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""What a proof assumes of the contents of arrays, looked at on the CPU: a check for debugging."""
+"""Checks the proof's assumptions about the contents of arrays on the CPU, for debugging."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Exporter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What a capsule describes; strides in elements."""
+    """The contents of a capsule; strides in elements."""
 
     pointer: int
     shape: tuple[int, ...]
@@ -68,7 +68,7 @@ class Packed:
 
 
 def exported(name: str, value: Exporter, stream: int) -> Packed:
-    """What `value.__dlpack__()` exports for use on a CUDA stream (0: the default stream).
+    """Exports `value.__dlpack__()` for use on a CUDA stream (0: the default stream).
 
     The producer makes that stream wait for its own work.  Its memory belongs to `value` still.
     Raises LaunchError for an array that is not on a GPU, and with what the producer says.

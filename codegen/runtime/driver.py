@@ -61,7 +61,7 @@ def call(name: str, *arguments: object) -> None:
 
 
 def is_over(event: ctypes.c_void_p) -> bool:
-    """Whether the streams have come to an event.  Raises LaunchError where one has failed."""
+    """Tests whether the streams have come to an event. Raises LaunchError where one has failed."""
     driver = _driver()
     status = driver.cuEventQuery(event)
     if status == _NOT_READY:

@@ -1,4 +1,4 @@
-"""Why a call did not launch anything."""
+"""Reasons why a call did not launch anything."""
 
 from __future__ import annotations
 

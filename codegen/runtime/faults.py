@@ -1,4 +1,5 @@
-"""Which index from memory was out of its range: what a kernel that ended itself left on the host.
+"""Reads the index from memory that was out of its range, left on the host by a kernel that ended
+itself.
 
 Its error, CUDA_ERROR_LAUNCH_FAILED, names nothing, and no memory of the device can be read after
 it.  So the kernels write to memory of the host; see `checked_index` of the prelude.
@@ -31,7 +32,7 @@ def listen(module: ctypes.c_void_p) -> ctypes.Array[ctypes.c_longlong]:
 
 
 def told(written: ctypes.Array[ctypes.c_longlong], loads: Mapping[int, str]) -> str:
-    """What was wrong, in words; empty: nothing was.
+    """Describes the fault in words; empty if there was none.
 
     >>> told((ctypes.c_longlong * 4)(9, 0, 4, 12), {12: "b = load_index(cuts[t], 0, n)"})
     'line 12: b = load_index(cuts[t], 0, n): 9 is not one of 0 .. 3'

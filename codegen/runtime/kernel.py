@@ -187,22 +187,23 @@ class Kernel:
 
     @property
     def wrong_index(self) -> str:
-        """Which index from memory was out of its range, for which a kernel ended itself; empty if
-        none was.  Such a launch fails when its stream is waited for (CUDA_ERROR_LAUNCH_FAILED)."""
+        """Describes the index from memory, out of its range, for which a kernel ended itself; empty
+        if there was none. Such a launch fails when its stream is waited for
+        (CUDA_ERROR_LAUNCH_FAILED)."""
         found = (told(written, self._data.loads) for written in self._faults.values())
         return next(filter(None, found), "")
 
     def _actions(
         self, steps: tuple[_Ready | _Filled | Place, ...], stream: int
     ) -> tuple[Callable[[], None], ...]:
-        """What enqueues the steps."""
+        """Returns functions that enqueue the steps."""
         places = [step for step in steps if isinstance(step, Place)]
         actions = (self._action(step, stream) for step in steps if not isinstance(step, Place))
         made = tuple(actions)
         return (enqueued(made, places, stream),) if places else made
 
     def _action(self, step: _Ready | _Filled, stream: int) -> Callable[[], None]:
-        """What enqueues a step."""
+        """Returns the function that enqueues a step."""
         if isinstance(step, _Ready):
             clusters = clusters_for(step.loaded, step.tasks, self.most_clusters)
             return launcher(step.loaded, clusters, step.arguments, stream, early=step.early)
@@ -232,7 +233,7 @@ class Kernel:
     def _ready(
         self, device: int, arrays: _Items[Array], sizes: _Items[int]
     ) -> tuple[_Ready | _Filled | Place, ...]:
-        """What is enqueued: kernels, and memory to fill; and memory that is theirs."""
+        """Prepares the steps to enqueue: kernels, memory to fill, and the memory of their own."""
         known = dict(sizes)
         own = {
             s.name: _place(s, device, known) for s in self._data.steps if isinstance(s, Workspace)

@@ -92,7 +92,7 @@ class HostCode:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What the proof assumes of the contents of an array."""
+    """An assumption of the proof about the contents of an array."""
 
     kind: str
     """`monotone` or `injective`."""
@@ -104,7 +104,7 @@ Step: TypeAlias = Launch | Fill | Workspace | HostCode
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """How a compiled procedure is called."""
+    """The interface of a compiled procedure."""
 
     name: str
     arch: str

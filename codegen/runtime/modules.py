@@ -50,7 +50,7 @@ class Loaded:
 
 
 def check_arch(arch: str, gpu: Gpu) -> None:
-    """Whether a GPU runs code for an architecture: `sm_90a` on 9.0 alone, `sm_80` on 8.x.
+    """Checks that a GPU runs code for an architecture: `sm_90a` on 9.0 alone, `sm_80` on 8.x.
 
     Raises LaunchError.
     """
@@ -101,7 +101,8 @@ def _load(module: ctypes.c_void_p, launch: Launch, device: int) -> Loaded:
 
 
 def clusters_for(loaded: Loaded, tasks: int, most: int | None) -> int:
-    """How many clusters take the tasks: as many as the device holds, and no more than `most`.
+    """Returns the number of clusters that take the tasks: as many as the device holds, and no more
+    than `most`.
 
     Of a `level` launch that is as few as take them in as many rounds, where these are nearly all:
     those of a round then read the same parts of memory from its begin to its end.  Raises

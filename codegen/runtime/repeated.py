@@ -11,7 +11,7 @@ from typing import Any
 def key_of(
     values: Iterable[Any], names: tuple[str, ...], stream: object, most: int | None
 ) -> Hashable | None:
-    """What decides a call: of two calls with one key the same is launched.  The last values have
+    """Returns the key of a call: two calls with one key launch the same. The last values have
     names.
 
     None where that is not known: for arrays that are no tensors of one GPU, or that take part in

@@ -32,7 +32,7 @@ def current_stream(array: object) -> int | None:
 
 
 def has_current_stream(array: object) -> bool:
-    """Whether the array's library has streams of its own, one of them current."""
+    """Tests whether the array's library has streams of its own, one of them current."""
     return any(base.__module__.partition(".")[0] in _CURRENT for base in type(array).__mro__)
 
 

@@ -56,7 +56,7 @@ def tensor_map(used: MapOf, array: Array, dtype: str) -> ctypes.Array[ctypes.c_b
 
 
 def _strides(array: Array, item: int) -> tuple[int, ...]:
-    """Of all dimensions but the last, which TMA takes to be contiguous."""
+    """Returns the strides of all dimensions but the last, which TMA takes to be contiguous."""
     found, stride = [], item
     for extent in reversed(array.shape[1:]):
         stride *= extent

@@ -1,4 +1,4 @@
-"""What goes wrong between CUDA C++ and a cubin."""
+"""Errors between CUDA C++ and a cubin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where NVIDIA's tools are: the wheels of the extra `cuda` first, a system toolkit second."""
+"""Finds NVIDIA's tools: the wheels of the extra `cuda` first, a system toolkit second."""
 
 from __future__ import annotations
 

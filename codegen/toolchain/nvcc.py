@@ -28,7 +28,8 @@ def compile_with_nvcc(nvcc: Nvcc, source: str, arch: str, flags: Sequence[str]) 
 
 
 def run_tool(program: Path, arguments: Sequence[str], folder: Path) -> str:
-    """What a program prints.  It runs in the folder, so that no output has the folder's name."""
+    """Runs a program and returns its output. It runs in the folder, so that no output has the
+    folder's name."""
     try:
         done = subprocess.run(
             [program, *arguments], cwd=folder, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""What a compiler makes of a `.cu` text, and what it says about each kernel."""
+"""Output of a compiler for a `.cu` text, and its report on each kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one kernel needs, from the log of ptxas; all but `registers` in bytes a thread."""
+    """Resources that one kernel needs, from the log of ptxas; all but `registers` in bytes a
+    thread."""
 
     registers: int
     stack: int

@@ -45,7 +45,7 @@ def compile_shared(
 
 
 def _host_compiler() -> str:
-    """What tells host compilers apart.  Raises CompileError where there is none."""
+    """Returns the identity of the host compiler. Raises CompileError where there is none."""
     if chosen := os.environ.get("NVCC_CCBIN"):
         return chosen
     found = shutil.which("gcc")

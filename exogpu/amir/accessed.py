@@ -1,4 +1,4 @@
-"""What a reader calls the access that an operation records or checks."""
+"""Names an access that an operation records or checks, for a reader."""
 
 from __future__ import annotations
 

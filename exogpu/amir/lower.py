@@ -88,7 +88,8 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
     """The AMIR program of a procedure under a policy; only control parameters are kept.
 
     Raises ExoGpuError (D507) for an Arrive whose targets do not meet in one home barrier, and
-    (D528) for a slot that is private to a cluster and has another meaning (decision 42).
+    (D528) for a slot that is private to a cluster and has another meaning (decision
+    `private-slot`).
     """
     proc = facts.proc
     inner = [s for s in walk(proc.body) if isinstance(s, Alloc | BarrierAlloc)]
@@ -205,7 +206,7 @@ def t_loop(low: Lowering, stmt: For, cluster: ThreadMap | None) -> amir.Loop:
     """`for y in loop(lo, hi) do T_s(s)`; of cuda_tasks `(IncTaskID; T_s(s))`.
 
     Of a nest of cuda_tasks loops the innermost alone begins a task (section "Programs").
-    Decision 28: a slot counts on the first element of its barrier.
+    Decision `slots`: a slot counts on the first element of its barrier.
     """
     origin = origin_of(low, stmt)
     body = _block(low, stmt.body, cluster)
@@ -240,8 +241,9 @@ def t_device_function(low: Lowering, stmt: DeviceFunction) -> Ops:
     """`Fence(true, Qcs + {cpu}, Qcs, Tcs); T_s(s); Fence(true, Qcs, Qcs, Tcs)`, with Qcs and Tcs
     the full and temporal sets of cuda_stream_sync.
 
-    Decision 27: before what resides is freed, all threads of the cluster meet.  Decision 30: where
-    a dependent launch follows, all threads arrive on the end of this one in place of the Fence.
+    Decision `resident-memory`: before what resides is freed, all threads of the cluster meet.
+    Decision `dependent-launch`: where a dependent launch follows, all threads arrive on the end of
+    this one in place of the Fence.
     """
     sets = SYNC_TIMELINES["cuda_stream_sync"].under(low.policy)
     origin = origin_of(low, stmt)
@@ -267,7 +269,8 @@ def t_device_function(low: Lowering, stmt: DeviceFunction) -> Ops:
 
 
 def t_wait(low: Lowering, stmt: Fence) -> amir.Await:
-    """Decision 30: `Await(end of the launch before, T_qfull(post), T_qtmp(post), 0)`."""
+    """Decision `dependent-launch`:
+    `Await(end of the launch before, T_qfull(post), T_qtmp(post), 0)`."""
     sets = stmt.post.under(low.policy)
     end = Access(low.awaited[stmt], ())
     return amir.Await(end, sets.full, sets.temporal, 0, origin_of(low, stmt), launch=True)
@@ -285,7 +288,8 @@ def t_assign(low: Lowering, stmt: Assign | Reduce) -> Ops:
     RecordRead(full, false, e1, qin)`; for x[c*] `CheckReads(temp); CheckMutates(pre); ClearReads;
     ClearMutates; RecordMutate(full, ...)`, pre = full if `+=`, else temp.
 
-    Decision 14: the reads in e are checked fully ordered whatever the assignment is.
+    Decision `assignment-reads`: the reads in e are checked fully ordered whatever the assignment
+    is.
     """
     origin = origin_of(low, stmt)
     on_cpu = origin.threads is None
@@ -308,8 +312,10 @@ def t_assign(low: Lowering, stmt: Assign | Reduce) -> Ops:
 
 
 def t_read(low: Lowering, read: Access, origin: amir.Origin) -> Ops:
-    """A read in an expression, or of a value from memory (decision 32); decision 44: of what has
-    been written."""
+    """A read in an expression, or of a value from memory (decision `loaded-values`).
+
+    What is read has been written (decision `initialised`).
+    """
     yield from initialised(low, (read,), origin)
     for access in t_ex(low, (read,)):
         qin = t_qin(low, access, origin.threads is None)
@@ -337,7 +343,7 @@ def t_call(low: Lowering, stmt: CallInstr) -> Ops:
     """`g(c*, e*) >> e_z`: the trailing barrier's own record, then `T_arg` of each data argument;
     control arguments are ignored.
 
-    Decision 44: what it reads has been written before it, which comes before all that it writes.
+    Decision `initialised`: what it reads has been written before it, which comes before all that it writes.
     """
     yield from t_trailing(low, stmt)
     data = [(at, p) for at, p in enumerate(stmt.instr.params) if isinstance(p, DataParam)]
@@ -352,9 +358,9 @@ def t_free(low: Lowering, stmt: Free, cluster: ThreadMap | None) -> Ops:
     """`free x`: for shared memory `CheckReads(temp, false, x[:*], {qin}); CheckMutates(...)`;
     `free z`: `CheckBarrier(z[:*])` first.
 
-    Decision 8: the checks take all threads of the cluster.  The state is dropped after them.
-    Decision `host-lifetime`: the same checks on the CPU for memory of the host.
-    Decision 37: a flag needs no balance, since its launch has ended.
+    Decision `shared-lifetime`: the checks take all threads of the cluster.  The state is dropped
+    after them. Decision `host-lifetime`: the same checks on the CPU for memory of the host.
+    Decision `flags`: a flag needs no balance, since its launch has ended.
     """
     variable = low.variables[stmt.name]
     ends = stmt.ends if stmt.ends.line else None
@@ -379,7 +385,7 @@ def t_fence(low: Lowering, stmt: Fence) -> amir.Fence:
 
 def t_arrive(low: Lowering, stmt: Arrive) -> Ops:
     """`for e in T_ex(e_z*): RecordRead(fully-ordered, false, e, T_qarr); Arrive(T_tr, T_qfull,
-    T_e(e_z*))`; decision 35: an Arrive for each role that awaits it."""
+    T_e(e_z*))`; decision `shared-phases`: an Arrive for each role that awaits it."""
     origin = origin_of(low, stmt)
     for access in t_ex(low, stmt.targets):
         yield replace(
@@ -407,7 +413,7 @@ def _no_home(stmt: Arrive) -> Diagnostic:
 
 def t_await(low: Lowering, stmt: Await) -> Ops:
     """`for e in T_ex(e_z): RecordRead(fully-ordered, false, e, T_qin(e)); Await(T_e(e_z),
-    T_qfull, T_qtmp, n)`; decision 35: an Await of each role that arrives."""
+    T_qfull, T_qtmp, n)`; decision `shared-phases`: an Await of each role that arrives."""
     origin = origin_of(low, stmt)
     for access in t_ex(low, (stmt.barrier,)):
         yield replace(_in_order(False, access, t_qin(low, access, False), origin), convergent=False)

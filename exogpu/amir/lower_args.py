@@ -72,7 +72,7 @@ Declared: TypeAlias = DataParam | Alloc | BarrierAlloc
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """What the conversion of one procedure reads."""
+    """The input of the conversion of one procedure."""
 
     facts: CollectiveFacts
     policy: Policy
@@ -117,13 +117,13 @@ def is_shared(variable: Declared) -> bool:
 
 
 def is_on_host(variable: Declared) -> bool:
-    """Whether it is memory of the host, which the CPU gives back (decision `host-lifetime`)."""
+    """Returns whether a variable is host memory, which the CPU frees (decision `host-lifetime`)."""
     return not isinstance(variable, BarrierAlloc) and variable.memory.space is Space.HOST
 
 
 def t_qarr(low: Lowering, timeline: SyncTL) -> QualTL:
     """`T_qarr`: `Sm80_cp_async_qual` if it is in `T_qfull`, else `cuda_in_order_ram_qual`
-    (decision 2)."""
+    (decision `figures-read`)."""
     return QualTL.SM80 if QualTL.SM80 in timeline.under(low.policy).full else QualTL.CUDA2
 
 
@@ -168,7 +168,7 @@ def _argument_text(argument: Argument) -> str:
 
 
 def origin_of(low: Lowering, stmt: Stmt, text: str = "") -> Origin:
-    """Where the operations of a statement come from, with the threads of its scope."""
+    """Returns the origin of a statement's operations, with the threads of its scope."""
     tiling = low.facts.scope.get(stmt)
     threads = None if tiling is None else tiling.thread_map()
     called = stmt.instr.name if isinstance(stmt, CallInstr) else ""
@@ -176,7 +176,7 @@ def origin_of(low: Lowering, stmt: Stmt, text: str = "") -> Origin:
 
 
 def required(low: Lowering, stmt: Stmt) -> Iterator[Require]:
-    """What must hold whenever a statement is executed, beside what its records say."""
+    """Yields the demands of a statement whenever it is executed, beside those of its records."""
     origin = origin_of(low, stmt)
     if together := converging(stmt, low.facts.scope.get(stmt), low.mechanisms):
         yield Require(HazardKind.DIVERGENCE, None, (), (), origin, together)
@@ -205,7 +205,7 @@ def _by_holders(low: Lowering, stmt: Stmt, origin: Origin) -> Iterator[Require]:
 
 
 def required_at_launch(low: Lowering, block: Source) -> Iterator[Require]:
-    """What the calls in a kernel ask of its launch."""
+    """Yields the demands of a kernel's calls on its launch."""
     for stmt in walk(block):
         if isinstance(stmt, CallInstr):
             asked = (d for d in low.operands.get(stmt, ()) if d.at_launch)
@@ -224,7 +224,7 @@ def _of_operands(asked: Iterable[Demand], origin: Origin) -> Iterator[Require]:
 
 def may_be_uninitialised(low: Lowering, access: Access) -> bool:
     """Whether it is asked if a variable has been written: what the procedure allocates; a
-    parameter's elements all have values (decision 44)."""
+    parameter's elements all have values (decision `initialised`)."""
     return isinstance(low.variables[access.name], Alloc)
 
 
@@ -311,9 +311,9 @@ def recorded(low: Lowering, call: CallInstr, record: Record, data: Desugared | N
     """The record with the call's trailing barrier, whose home's count tags the targets.
 
     Of a multicast, one record for the threads of each CTA, whose own element is their home;
-    `data` says how the record's window is distributed, if it is.  Decision 15: what lands in a CTA
-    completes on the element of that CTA alone; of a source that all of them get, any that
-    completes has been read.
+    `data` says how the record's window is distributed, if it is.  Decision `multicast-tags`: what
+    lands in a CTA completes on the element of that CTA alone; of a source that all of them get, any
+    that completes has been read.
     """
     if call.trailing is None:
         return (record,)
@@ -355,7 +355,7 @@ def _landed(record: Record, barrier: Access, signals: Desugared, data: Desugared
 
 def t_trailing(low: Lowering, call: CallInstr) -> Iterator[Op]:
     """`for e in T_ex(e_z): RecordRead(fully-ordered, false, e, none, {}, T_e(e_z))`: the barrier's
-    own record, without a timeline (decision 4)."""
+    own record, without a timeline (decision `arrive-counts`)."""
     if call.trailing is None or is_exempt(low, call.trailing):
         return
     own = Record(
@@ -406,7 +406,7 @@ def _clearing(
     ops: Iterator[Op], written: Sequence[Overwritten] | None, shared: bool
 ) -> Iterator[Op]:
     """ClearMutates of what is overwritten alone: an element that keeps its value keeps its record
-    (decision 39).
+    (decision `partial-overwrite`).
 
     Elements are told one by one in shared memory, where what an earlier task has left is looked
     for.  Elsewhere none is cleared: an earlier write is then asked for although it cannot be read.

@@ -1,7 +1,7 @@
 """Abstract Machine IR (paper, figure AMIR): data only.
 
 Control, booleans and windows are those of GPU IR; windows are half-open here too, and an
-access touches only the elements that lie inside its variable (decision 13).  Every operation
+access touches only the elements that lie inside its variable (decision `bounds`).  Every operation
 carries the source statement it comes from and the threads that execute it.
 """
 
@@ -22,7 +22,7 @@ from exogpu.result.hazards import HazardKind
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an operation comes from."""
+    """The origin of an operation."""
 
     span: Span
     text: str
@@ -37,7 +37,8 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Trailing:
-    """A trailing barrier: its targets are tagged with the arrive count of `home` (decision 15).
+    """A trailing barrier: its targets are tagged with the arrive count of `home` (decision
+    `multicast-tags`).
 
     A multicast instruction's Record of what lands in one CTA has that CTA's element as its only
     target; the conversion makes one for each CTA.
@@ -54,8 +55,9 @@ class Loop:
     cuda_threads loop; the semantics is the same.
 
     With a `slot` it has one iteration: the number of Arrives on that element so far, modulo `hi`
-    (decision 28).  With a `source` it has one iteration, of the element's value; where that is not
-    in `[lo, hi)` the kernel traps, and nothing is said of the launch (decision 32).
+    (decision `slots`).  With a `source` it has one iteration, of the element's value; where that is
+    not in `[lo, hi)` the kernel traps, and nothing is said of the launch (decision
+    `loaded-values`).
     """
 
     iterator: Sym
@@ -96,7 +98,7 @@ class Alloc:
 @dataclass(frozen=True, slots=True, eq=False)
 class Release:
     """End of a variable's lifetime, after its checks: its state is dropped, and with a barrier
-    its tags in every record (decision 9)."""
+    its tags in every record (decision `task-order`)."""
 
     name: Sym
     origin: Origin
@@ -107,7 +109,8 @@ class Record:
     """RecordRead, or RecordMutate where `mutate`.
 
     `timeline` None is the barrier's own record of a trailing barrier: no timeline, visible to
-    nobody until awaited (decision 4).  `trailing` is the barrier that tags the record.
+    nobody until awaited (decision `arrive-counts`).  `trailing` is the barrier that tags the
+    record.
     """
 
     mutate: bool
@@ -162,7 +165,7 @@ class Initialise:
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckInitialised:
     """The statement reads every element of the window: since the allocation each must have been
-    written, in the order of the program (decision 44)."""
+    written, in the order of the program (decision `initialised`)."""
 
     access: Access
     origin: Origin
@@ -255,8 +258,8 @@ OnWindow: TypeAlias = Record | Check | Clear | Initialise | CheckInitialised
 class Variable:
     """A data or barrier variable: its extents, and for barriers mechanism, guard and ring depth.
 
-    `depth` is the ring depth that the skip counts of the guard group give (decision 12), None
-    where it must be found: the smallest up to 32 for which PHASE holds.
+    `depth` is the ring depth that the skip counts of the guard group give (decision
+    `mbarrier-phase`), None where it must be found: the smallest up to 32 for which PHASE holds.
     """
 
     name: Sym
@@ -274,14 +277,14 @@ class Variable:
 
     @property
     def resident(self) -> bool:
-        """Whether it serves one task of a cluster after another: shared memory, or a barrier in it,
-        that is allocated between a launch and its tasks (decision 27)."""
+        """Tests whether it serves one task of a cluster after another: shared memory, or a barrier
+        in it, allocated between a launch and its tasks (decision `resident-memory`)."""
         return self.shared and not self.task_local
 
     @property
     def counts_all(self) -> bool:
-        """Whether an Await waits for every Arrive on its element, so that none may come later: of
-        flags (decision 37)."""
+        """Tests whether an Await waits for every Arrive on its element, so that none may come
+        later: of flags (decision `flags`)."""
         return self.mechanism is BarrierMechanism.FLAG
 
 
@@ -299,11 +302,11 @@ class Program:
     contracts: tuple[Contract, ...] = ()
     """What the contents of its arrays are taken to satisfy."""
     imported: ImportSource | None = None
-    """Of a kernel that was compiled by others."""
+    """The origin of the procedure, if another compiler compiled it."""
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What a proof of it rests on, besides the preconditions: `monotone(offsets)`."""
+        """The assumptions of a proof besides the preconditions, such as `monotone(offsets)`."""
         contracts = tuple(f"{one.kind}({one.array.name})" for one in self.contracts)
         return (*contracts, *(() if self.imported is None else self.imported.assumptions))
 
@@ -313,4 +316,4 @@ class Program:
 
 
 EXPORTERS: Final[list[Callable[[Program], Mapping[str, object]]]] = []
-"""What makes JSON of a program: `exogpu.amir.export` reads these nodes, and puts it here."""
+"""The function that makes JSON of a program; `exogpu.amir.export` puts it here."""

@@ -1,4 +1,5 @@
-"""Slots that are private to a cluster, and what a program has to require of them (decision 42).
+"""Slots that are private to a cluster, and what a program has to require of them (decision
+`private-slot`).
 
 A barrier that resides counts what its own cluster has done: another cluster that executes the task
 has another number.  So a slot of it indexes memory that resides, and is nothing else.  Which
@@ -70,7 +71,7 @@ class PrivateSlot:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """How a dimension of memory that resides is indexed by an access."""
+    """The index of an access into one dimension of resident memory."""
 
     slot: PrivateSlot | None
     """None where the access names the element by itself."""
@@ -81,12 +82,12 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a task requires, as it begins, of the slots that index one dimension of a variable."""
+    """A condition on the slots of one dimension of a variable, required as a task begins."""
 
     variable: Sym
     slots: tuple[PrivateSlot, ...]
     condition: BExpr
-    """Of the slots, each a number of this place among them (`number_of`)."""
+    """The condition on the slots; slot number i is the variable `number_of(i)`."""
     first: Origin
     second: Origin
     """The two accesses of which it is required: the second is the one at fault."""
@@ -94,19 +95,19 @@ class Comparison:
 
 @dataclass(slots=True)
 class _Task:
-    """What a task does to memory that resides."""
+    """The accesses of one task to resident memory."""
 
     loop: Loop
     touched: dict[tuple[Sym, int], list[Touch]] = field(default_factory=dict)
 
 
 def number_of(place: int) -> Sym:
-    """What stands for a slot in the condition of a comparison."""
+    """Returns the variable for a slot, by its place, in the condition of a comparison."""
     return Sym("slot", -2 - place)
 
 
 def has_private_slots(program: Program) -> bool:
-    """Whether a slot of some barrier that resides is bound."""
+    """Returns whether a slot is bound whose barrier is resident."""
     resident = {v.name for v in program.variables if v.resident}
     return bool(resident) and any(
         isinstance(op, Loop) and op.slot is not None and op.slot.name in resident
@@ -140,7 +141,7 @@ def check_private_slots(program: Program) -> None:
 
 
 def comparison_of(program: Program, require: Require) -> Comparison | None:
-    """What a Require of a program asks of slots, and of which two accesses."""
+    """Finds the comparison of slots, with its two accesses, that a Require of a program states."""
     for task in _Survey(program).tasks:
         begin = tuple(op for op in task.loop.body[1:] if require in operations((op,)))
         stated = {*_stated(begin)}
@@ -154,8 +155,8 @@ def comparison_of(program: Program, require: Require) -> Comparison | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
-    """What is around a block."""
+class _Scope:
+    """The scope of a block: its slots, iterators that are 0, conditions and task."""
 
     slots: Mapping[Sym, PrivateSlot]
     single: frozenset[Sym]
@@ -176,18 +177,18 @@ class _Survey:
         self._memory = {v.name for v in program.variables if v.resident and v.mechanism is None}
         self._sizes = {p.name for p in program.params}
         self._outside: dict[Sym, Origin] = {}
-        self._block(program.body, _Around({}, frozenset(), (), None))
+        self._block(program.body, _Scope({}, frozenset(), (), None))
         for task in self.tasks:
             for (name, _), touched in task.touched.items():
                 if name in self._outside and any(touch.slot is not None for touch in touched):
                     reason = f"{name} is indexed by a slot, and accessed outside of tasks"
                     raise PrivateSlotError(reason, self._outside[name].span)
 
-    def _block(self, block: Block, around: _Around) -> None:
+    def _block(self, block: Block, around: _Scope) -> None:
         for op in block:
             self._op(op, around)
 
-    def _op(self, op: Op, around: _Around) -> None:
+    def _op(self, op: Op, around: _Scope) -> None:
         for what, read in _numbers(op):
             if any(name in around.slots for name in read):
                 raise PrivateSlotError(f"a slot that is private {what}", op.origin.span)
@@ -204,7 +205,7 @@ class _Survey:
             case _:
                 pass
 
-    def _inside(self, loop: Loop, around: _Around) -> _Around:
+    def _inside(self, loop: Loop, around: _Scope) -> _Scope:
         if is_task(loop):
             task = _Task(loop)
             self.tasks.append(task)
@@ -219,7 +220,7 @@ class _Survey:
             return replace(around, single=around.single | {loop.iterator})
         return around
 
-    def _access(self, access: Access, origin: Origin, around: _Around) -> None:
+    def _access(self, access: Access, origin: Origin, around: _Scope) -> None:
         resides = access.name in self._memory
         if resides and around.task is None:
             self._outside.setdefault(access.name, origin)
@@ -247,8 +248,10 @@ def _read(coord: Coord) -> frozenset[Sym]:
 
 
 def _numbers(op: Op) -> Iterator[tuple[str, frozenset[Sym]]]:
-    """What an operation reads as numbers, but for the index of an access; a Require, which does
-    nothing, may read all."""
+    """Yields the variables that an operation reads as numbers, with what it uses them for.
+
+    The index of an access is none of them.  A Require does nothing, so it may read all.
+    """
     threads = op.origin.threads
     for axis in () if threads is None else threads.axes:
         yield "chooses threads", control_variables(axis.offset)
@@ -283,7 +286,7 @@ def _all_read(access: Access) -> frozenset[Sym]:
 
 
 def _comparisons(task: _Task) -> Iterator[Comparison]:
-    """What a task requires of slots, each once."""
+    """Yields the comparisons of slots that a task requires, each once."""
     said: set[tuple[tuple[PrivateSlot, ...], BExpr]] = set()
     for (name, _), touched in task.touched.items():
         for one in _of_dimension(name, touched):
@@ -293,8 +296,11 @@ def _comparisons(task: _Task) -> Iterator[Comparison]:
 
 
 def _of_dimension(name: Sym, touched: Sequence[Touch]) -> Iterator[Comparison]:
-    """What is required of the slots that index one dimension of a variable: all are equal as the
-    task begins; where an element is named otherwise, or by rings of two depths, they are 0."""
+    """Yields the comparisons for the slots that index one dimension of a variable.
+
+    All slots are equal as the task begins.  They are 0 where an access names the element by itself,
+    or where the rings have several depths.
+    """
     first: dict[PrivateSlot, Origin] = {}
     for touch in touched:
         if touch.slot is not None:

@@ -52,18 +52,18 @@ def loops_of(path: Path) -> tuple[Loop, ...]:
 
 
 def begins_tasks(block: Block) -> bool:
-    """Whether tasks begin in a block."""
+    """Tests whether tasks begin in a block."""
     return any(isinstance(op, IncTaskID) for op in operations(block))
 
 
 def is_task(loop: Loop) -> bool:
-    """Whether each iteration of a loop begins with a task."""
+    """Tests whether each iteration of a loop begins with a task."""
     return bool(loop.body) and isinstance(loop.body[0], IncTaskID)
 
 
 def is_launch(op: Op) -> bool:
-    """Whether it is one of the Fences around a kernel, which no statement of the source writes, or
-    the end of a launch that is waited for."""
+    """Tests whether it is one of the Fences around a kernel, which no statement of the source
+    writes, or the end of a launch that is waited for."""
     return isinstance(op, Fence | Arrive | Await) and op.launch
 
 

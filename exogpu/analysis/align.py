@@ -17,7 +17,7 @@ from exogpu.ir.types import CollUnit, Extent
 
 @dataclass(frozen=True, slots=True)
 class TilingError:
-    """Why no tiling can be derived: a diagnostic without its place."""
+    """A reason why no tiling can be derived: a diagnostic without its place."""
 
     code: str
     message: str

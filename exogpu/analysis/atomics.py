@@ -1,4 +1,5 @@
-"""Atomic operations on a variable that nothing orders are all adds, or all maxima (decision 31)."""
+"""Atomic operations on a variable that nothing orders are all adds, or all maxima (decision
+`atomic-operations`)."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ def check(proc: Proc) -> Iterator[Diagnostic]:
 def _beside_earlier(
     launch: DeviceFunction, before: Mapping[DeviceFunction, DeviceFunction]
 ) -> Iterator[Diagnostic]:
-    """Of a dependent launch: what comes before its wait may pass all of the launches before it, and
-    the rest what its predecessor has not waited for."""
+    """Compares a dependent launch with earlier ones: before its wait it may pass all earlier
+    launches, afterwards only those its predecessor has not waited for."""
     uses = [*_uses(launch.body, early=True)]
     earlier = before.get(launch)
     if earlier is None:
@@ -54,7 +55,7 @@ def _beside_earlier(
 
 
 def _different(earlier: Uses, uses: Uses) -> Iterator[Diagnostic]:
-    """Those that differ from the first on their variable, among both."""
+    """Yields the later uses of a variable that differ from its first use."""
     first = {access.name: (found, call) for access, found, call in reversed(earlier)}
     for access, found, call in uses:
         known, other = first.setdefault(access.name, (found, call))
@@ -82,7 +83,7 @@ def _uses(block: Block, early: bool = False) -> Iterator[tuple[Access, Operation
 
 
 def _waits_first(launch: DeviceFunction) -> bool:
-    """Whether every task surely waits for the launch before."""
+    """Tests whether every task surely waits for the launch before."""
 
     def waits(block: Block) -> bool:
         tasks = [s for s in block if isinstance(s, For) and s.mode == CudaTasks()]

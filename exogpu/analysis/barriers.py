@@ -30,7 +30,8 @@ from exogpu.result.errors import Diagnostic, Note
 
 
 def home_of(targets: Sequence[Access]) -> Access | None:
-    """The home of an Arrive: in each dimension the point that one of the targets has (decision 15).
+    """The home of an Arrive: in each dimension the point that one of the targets has (decision
+    `multicast-tags`).
 
     An interval of extent 1 is a point where no target names one.  None where every target has a
     wider interval in some dimension.
@@ -70,7 +71,7 @@ def check_barrier(
 
 
 def _check_guard(alloc: BarrierAlloc, mechanisms: Mechanisms) -> Iterator[Diagnostic]:
-    """Decision 5: guards say which mbarriers take turns."""
+    """Decision `barrier-guards`: guards say which mbarriers take turns."""
     if alloc.guard is None:
         return
     both = (alloc.mechanism, mechanisms.barriers.get(alloc.guard))
@@ -270,7 +271,7 @@ def arrive_count(stmt: Arrive, tiling: Tiling, roles: Roles = NO_ROLES) -> int:
 
 
 def targeting_ctas(targets: Sequence[Access]) -> int:
-    """How many homes target one element: as many as the elements that one home targets.
+    """Counts the homes that target one element: as many as the elements that one home targets.
 
     Elements are counted by their distance from home, which is 0 where a target has a point.
     """

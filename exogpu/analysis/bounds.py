@@ -1,4 +1,5 @@
-"""Bounds of every access, for all sizes that the preconditions admit (decisions 6 and 13).
+"""Bounds of every access, for all sizes that the preconditions admit (decisions `empty-loops` and
+`bounds`).
 
 What must hold is collected as obligations: a domain of instances and the conditions that no
 instance may satisfy.  Z3 is asked about all together; what it does not refute, ISL answers domain
@@ -114,7 +115,7 @@ class Breach:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Where a statement stands."""
+    """The place of a statement: its domain, and the views in scope."""
 
     domain: Domain
     views: Views
@@ -159,8 +160,8 @@ SAMPLES: Final = (1, 4, 64, 4096)
 
 
 def _nothing_wrong(proc: Proc | Instr, callees: Iterable[Proc | Instr]) -> bool:
-    """Whether Z3 refutes all that could be wrong in a definition and in those that it calls; False
-    also where that is not so simple."""
+    """Tests whether Z3 refutes every fault in a definition and its callees; False also if that is
+    not so simple."""
     asked: dict[Domain, list[str]] = {}
     for definition in (proc, *callees):
         if not any(_satisfied(definition, value) for value in SAMPLES):
@@ -172,7 +173,7 @@ def _nothing_wrong(proc: Proc | Instr, callees: Iterable[Proc | Instr]) -> bool:
 
 
 def _satisfied(proc: Proc | Instr, value: int) -> bool:
-    """Whether the preconditions hold where all sizes and indices have this positive value."""
+    """Tests whether the preconditions hold when all sizes and indices have this positive value."""
     sizes = {p.name: value for p in controls(proc)}
     return all(holds(precondition, sizes) for precondition in proc.preconditions)
 
@@ -286,7 +287,7 @@ def _violation(obligation: Bound, point: Instance) -> Breach:
 
 
 def _obligations(proc: Proc | Instr) -> Iterator[Bound]:
-    """What must hold in a procedure, in program order."""
+    """Yields the bounds that must hold in a procedure, in program order."""
     domain = entry(proc)
     for param in proc.params:
         if isinstance(param, DataParam):
@@ -362,7 +363,7 @@ def _access(stmt: Stmt, access: Access, scope: _Scope) -> Iterator[Bound]:
 
 
 def _body(stmt: CallInstr, scope: _Scope) -> Iterator[Bound]:
-    """The elements that the instruction's body touches under its guards (decision 13).
+    """The elements that the instruction's body touches under its guards (decision `bounds`).
 
     That they lie in the operand's own shape is checked where the instruction is defined.
     """

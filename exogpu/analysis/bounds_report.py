@@ -1,4 +1,4 @@
-"""What can be wrong with bounds, and how it is said."""
+"""Messages for violated bounds."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ Finding: TypeAlias = Outside | NegativeExtent | BadSize | Broken | Disagreement 
 
 
 def subject(finding: Finding) -> object:
-    """What a finding is about: of several findings about one thing one is reported.
+    """Returns the subject of a finding: of several findings on one subject one is reported.
 
     An access may leave several windows of one another, and an instruction's body may touch an
     operand in several places.

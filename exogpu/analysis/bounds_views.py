@@ -31,7 +31,7 @@ from exogpu.ir.walk import Declaration, declarations
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a name of a data or barrier variable stands for."""
+    """Meaning of the name of a data or barrier variable."""
 
     extents: tuple[CExpr, ...] | None
     """One a dimension; None where they are checked elsewhere (an operand of a call)."""
@@ -76,7 +76,7 @@ def _view(declaration: Declaration) -> View:
 def operand_views(params: tuple[Param, ...], arguments: tuple[Argument, ...]) -> dict[Sym, View]:
     """The views of a callee's data parameters, in terms of the caller's variables.
 
-    A clipped operand stands for nothing: outside elements read as zero (decision 13).
+    A clipped operand stands for nothing: outside elements read as zero (decision `bounds`).
     """
     found: dict[Sym, View] = {}
     for param, argument in zip(params, arguments, strict=False):

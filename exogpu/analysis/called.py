@@ -1,4 +1,4 @@
-"""Where the instruction calls of a procedure stand: under which sizes, iterators and guards."""
+"""Finds the instruction calls of a procedure, with their sizes, iterators and guards."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from exogpu.solvers import isl
 
 
 def is_of_cluster(declared: Declared) -> bool:
-    """Whether threads of any CTA of the cluster may access the variable."""
+    """Tests whether threads of any CTA of the cluster may access the variable."""
     alloc = declared.declaration
     return isinstance(alloc, Alloc) and alloc.memory == CudaSmemCluster
 
@@ -46,7 +46,7 @@ def _is_own(use: Use, declared: Declared) -> bool:
 
 
 def check_parts(declared: Declared, alloc: Alloc) -> Iterator[Diagnostic]:
-    """What is wrong with a variable in memory of a cluster: a part for each CTA, one at a time."""
+    """Checks a variable in memory of a cluster: a part for each CTA, one at a time."""
     tiling = declared.where.tiling
     parts = constant(alloc.shape[0]) if alloc.shape else None
     if parts != tiling.cluster_dim:

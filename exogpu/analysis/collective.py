@@ -40,7 +40,8 @@ from exogpu.result.errors import Diagnostic, Span
 
 
 def analyse(proc: Proc) -> tuple[CollectiveFacts, tuple[Diagnostic, ...]]:
-    """Who executes what, and everything that collective analysis refuses.
+    """Computes the threads that execute each statement, and everything that collective analysis
+    refuses.
 
     With diagnostics the facts are incomplete: a scope whose tiling cannot be derived is taken
     to be executed like its parent, so that the rest of the procedure is examined too.
@@ -119,7 +120,8 @@ class _Walk:
         return found
 
     def scalar(self, stmt: Assign | Reduce, tiling: Tiling) -> None:
-        """Decision 11: exactly one thread executes a scalar assignment or reduction."""
+        """Decision `scalar-statements`: exactly one thread executes a scalar assignment or
+        reduction."""
         if tiling.threads != 1:
             of_tiles = "; over the elements of a register tile, for m, n in fragment(tile):"
             self.refuse(

@@ -1,4 +1,4 @@
-"""Which threads execute a statement together or not at all, as digits of a thread's index.
+"""Groups of threads that execute a statement together or not at all, as digits of a thread's index.
 
 The prover asks a solver whether some thread of a group executes an instance and another does not;
 `exogpu.analysis.divergence` finds out, before, which statement leaves whom behind.
@@ -38,8 +38,8 @@ def converging(stmt: Stmt, tiling: Tiling | None, mechanisms: Mechanisms) -> tup
 
 
 def groups(tiling: Tiling, unit: CollUnit) -> tuple[Digit, ...]:
-    """Those of a unit: as many threads of it as the hardware asks to begin at a multiple of their
-    number."""
+    """Returns the digits of a unit: as many of its threads as the hardware asks to begin at a
+    multiple of their number."""
     evaluated = evaluate_unit(tiling, unit)
     if isinstance(evaluated, TilingError):
         return ()

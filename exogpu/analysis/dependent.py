@@ -2,7 +2,7 @@
 
 `with CudaDeviceFunction(..., dependent=True)` stands right after another launch.  Its threads may
 run while that one still does, and wait for it at a `Fence(cuda_stream_sync, ...)`; without one they
-wait first in every task (decision 30).
+wait first in every task (decision `dependent-launch`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from exogpu.ir.types import CollUnit
 
 
 class ScopeFit(Enum):
-    """How a scope compares with a collective unit."""
+    """The result of comparing a scope with a collective unit."""
 
     EXACT = "is the unit"
     UNIT_LARGER = "has less than the unit in some dimension"
@@ -105,12 +105,12 @@ def derive_warps(
 
 
 def is_unit_scope(tiling: Tiling, unit: CollUnit) -> bool:
-    """Whether every instance of the scope is executed by exactly one aligned `unit`."""
+    """Tests whether every instance of the scope is executed by exactly one aligned `unit`."""
     return scope_fit(tiling, unit) is ScopeFit.EXACT
 
 
 def scope_fit(tiling: Tiling, unit: CollUnit) -> ScopeFit:
-    """How the scope's threads compare with the unit, box by box, alignment included."""
+    """Compares the scope's threads with the unit, box by box, alignment included."""
     cells = align(tiling, unit)
     if isinstance(cells, TilingError):
         return ScopeFit.INCOMPATIBLE
@@ -134,12 +134,13 @@ def unit_threads(tiling: Tiling, unit: CollUnit) -> int | None:
 
 
 def _differs(cell: Cell) -> bool:
-    """Whether the unit divides this dimension of the parent; agnostic and full entries do not."""
+    """Tests whether the unit divides this dimension of the parent; agnostic and full entries do
+    not."""
     return cell.unit is not None and cell.unit not in (cell.dim.box, cell.dim.extent)
 
 
 def _lacks(tiling: Tiling, cell: Cell) -> bool:
-    """Whether the parent has less of this dimension than the unit.
+    """Tests whether the parent has less of this dimension than the unit.
 
     Whole CTAs do not ask for all their threads: a loop over CTAs keeps the warps that a
     surrounding CudaWarps chose.
@@ -174,7 +175,7 @@ def _dimension(tiling: Tiling, cell: Cell) -> str:
 
 
 def _aligned(cell: Cell) -> bool:
-    """Whether the positions start at multiples of what the hardware asks of the unit.
+    """Tests whether the positions start at the multiples that the hardware asks of the unit.
 
     A warpgroup starts at a multiple of 128 threads, a warp of 32, and a power of two of
     threads inside a warp at a multiple of itself.

@@ -11,7 +11,8 @@ from exogpu.ir.show import factor, show
 
 
 def executors(tiling: Tiling) -> str:
-    """Who executes the scope: `CTA cta of the cluster, threads 128*wg .. 128*wg + 127`."""
+    """Describes the threads that execute the scope: `CTA cta of the cluster, threads 128*wg ..
+    128*wg + 127`."""
     inside = block_axes(tiling)
     whole = inside == (ThreadAxis(1, Int(0), tiling.block_dim),)
     threads = f"all {tiling.block_dim} threads" if whole else _places("thread", inside)

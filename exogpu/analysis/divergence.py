@@ -1,4 +1,4 @@
-"""DIVERGENCE (decision 10): a mechanism whose unit exceeds the scope that it stands in.
+"""DIVERGENCE (decision `divergence`): a mechanism whose unit exceeds the scope that it stands in.
 
 The hardware waits for every thread of the mechanism's unit, and some of them never come: they
 took another branch, or a loop gave them other work.  A guard on control variables never
@@ -53,7 +53,7 @@ class Mechanisms:
 
     barriers: Mapping[Sym, BarrierMechanism]
     kinds: Mapping[Sym, GroupKind]
-    """Told by the timeline of the variable's first Arrive (decision 16)."""
+    """Told by the timeline of the variable's first Arrive (decision `solitary-mechanisms`)."""
     before: Mapping[Sym, QualSet]
     """The timelines that some Arrive on the variable is full in."""
     roles: Mapping[Sym, Roles]
@@ -86,7 +86,7 @@ def divergences(
 
 
 def divergent(stmt: Stmt, facts: CollectiveFacts, mechanisms: Mechanisms) -> Need | None:
-    """What the statement's mechanism needs and does not have; None where it has all of it."""
+    """Returns the statement's need of threads if it is not met; None if it is."""
     tiling = facts.scope.get(stmt)
     if tiling is None:
         return None
@@ -101,8 +101,8 @@ def _has_all(stmt: Stmt, tiling: Tiling, unit: CollUnit) -> bool:
 
 
 def whole_warpgroups(tiling: Tiling) -> bool:
-    """Whether a scope has all warps of a warpgroup or none: four adjacent ones, from a multiple of
-    four on.  Warps that are left over at a CTA's end are in no warpgroup."""
+    """Tests whether a scope has all warps of a warpgroup or none: four adjacent ones, from a
+    multiple of four on. Warps that are left over at a CTA's end are in no warpgroup."""
     if is_unit_scope(tiling, cuda_warpgroup):
         return True
     last = tiling.block_dim // 128 * 4
@@ -138,7 +138,8 @@ def _block(
 
 
 def need_of(stmt: Stmt, tiling: Tiling, mechanisms: Mechanisms) -> Need | None:
-    """What the statement's mechanism waits for; None where any set of threads will do."""
+    """Returns the threads that the statement's mechanism waits for; None if any set of threads will
+    do."""
     match stmt:
         case CallInstr():
             return Need(stmt.instr.unit, stmt.instr.name)

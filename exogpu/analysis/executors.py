@@ -1,4 +1,4 @@
-"""Who executes what in one procedure: frozen tables keyed by statement identity."""
+"""Tables of the threads that execute each statement of a procedure, keyed by statement identity."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Desugared:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveFacts:
-    """Who executes what."""
+    """The threads that execute each statement."""
 
     scope: Mapping[Stmt, Tiling | None]
     """Tiling of the scope in which each statement stands; None at CPU scope."""

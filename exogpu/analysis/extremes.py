@@ -89,7 +89,7 @@ def some(terms: Iterable[BExpr]) -> BExpr:
 
 
 def parts(condition: BExpr) -> tuple[BExpr, ...]:
-    """What a condition joins by `and`; nothing of one that always holds."""
+    """Splits a condition at its `and`s; empty for one that always holds."""
     if isinstance(condition, And):
         return (*parts(condition.left), *parts(condition.right))
     return () if condition == Truth(True) else (condition,)
@@ -147,8 +147,8 @@ def within(coords: Sequence[Coord], extents: Sequence[CExpr]) -> BExpr:
 
 
 def for_each(each: Sequence[Each], guards: Sequence[BExpr], sides: Sequence[Side]) -> BExpr | None:
-    """That the sides hold for all values of the variables that satisfy the guards, told without
-    the variables; None where they are not read in a simple way."""
+    """Returns the condition, without the variables, that the sides hold for all their values under
+    the guards; None if they are not read in a simple way."""
     ranges = ranges_of(each, [part for guard in guards for part in parts(guard)])
     if ranges is None:
         return None

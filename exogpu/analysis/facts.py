@@ -21,7 +21,7 @@ from exogpu.result.errors import Diagnostic
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What holds of exactly one procedure, keyed by the identity of its statements."""
+    """The facts of exactly one procedure, keyed by the identity of its statements."""
 
     proc: Proc
     """Without windows and calls of procedures, with frees."""

@@ -1,4 +1,4 @@
-"""Flags (decision 37): who may wait for whom is the order of all tasks of all clusters."""
+"""Flags (decision `flags`): who may wait for whom is the order of all tasks of all clusters."""
 
 from __future__ import annotations
 

@@ -42,13 +42,13 @@ def tile_of(declared: Alloc | DataParam) -> Fragment | None:
 
 
 def is_element(access: Access, declared: Alloc | DataParam) -> bool:
-    """Whether an access is of one element of a register tile, not of a whole one."""
+    """Tests whether an access is of one element of a register tile, not of a whole one."""
     rank = len(declared.memory.tile)
     return bool(rank) and all(isinstance(c, Point) for c in access.coords[-rank:])
 
 
 def is_scalar(use: Use) -> bool:
-    """Whether a use is a scalar statement's: a thread accesses one element."""
+    """Tests whether a use is a scalar statement's: a thread accesses one element."""
     return isinstance(use.stmt, Assign | Reduce)
 
 

@@ -1,4 +1,4 @@
-"""Which elements a statement reads, and which it surely writes (decision 44, `initialised`).
+"""Which elements a statement reads, and which it surely writes (decision `initialised`).
 
 An instruction reads and writes what its body does, under the body's guards.  Where a body's loops
 run over a box of its operand that box is a window, case by case where a bound is the least of two:

@@ -77,7 +77,7 @@ View: TypeAlias = Window | Const | Sym
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What the names of the procedure at hand stand for; grows as declarations are met."""
+    """Meanings of the names of the procedure at hand; grows as declarations are met."""
 
     fresh: bool
     """Whether declarations get new names: in called procedures."""

@@ -66,7 +66,8 @@ def conjuncts(condition: BExpr) -> Iterator[BExpr]:
 
 @lru_cache(maxsize=4096)
 def admits_zero(proc: Proc | Instr, size: Sym) -> bool:
-    """Whether a precondition admits 0 for a size, as `assert n >= 0` does (decision 6).
+    """Tests whether a precondition admits 0 for a size, as `assert n >= 0` does (decision
+    `empty-loops`).
 
     Such a precondition reads no other variable, holds at 0, and bounds the size from below.
     """
@@ -146,7 +147,7 @@ Question: TypeAlias = tuple[Domain, Iterable[str]]
 
 
 def none_holds(questions: Iterable[Question]) -> bool:
-    """Whether Z3, asked together, refutes all questions: then none has to be asked alone.
+    """Tests whether Z3, asked together, refutes all questions: then none has to be asked alone.
 
     False also where it did not decide that.
     """
@@ -160,7 +161,8 @@ def none_holds(questions: Iterable[Question]) -> bool:
 
 
 def never(domain: Domain, conditions: Iterable[str]) -> bool:
-    """Whether none of the conditions holds at any instance: ISL finds none, and Z3 neither."""
+    """Tests whether none of the conditions holds at any instance: ISL finds none, and Z3
+    neither."""
     return never_each([(domain, conditions)])[0]
 
 
@@ -213,7 +215,8 @@ def smallest(domain: Domain, condition: str) -> Instance | None:
 
     Smallest is: by the sum of the sizes and of the magnitudes of the index arguments, then by
     those magnitudes, then parameter by parameter, then iterator by iterator, outermost first.
-    What ISL finds is confirmed by Z3, which looks for itself where it is not (decision 25).
+    What ISL finds is confirmed by Z3, which looks for itself where it is not (decision
+    `confirmed-answers`).
     """
     names = [identifier(v) for v in domain.variables]
     magnitudes, addends, extra = _magnitudes(domain.params)
@@ -234,7 +237,8 @@ def smallest(domain: Domain, condition: str) -> Instance | None:
 
 
 def rank(domain: Domain, instance: Instance) -> tuple[int, ...]:
-    """What `smallest` compares of the parameters: smaller instances have smaller ranks."""
+    """Returns the key by which `smallest` compares parameters: smaller instances have smaller
+    ranks."""
     values = [instance[p.name] for p in domain.params]
     magnitudes = [abs(instance[p.name]) for p in domain.params if p.kind == "index"]
     return (sum(map(abs, values)), *magnitudes, *values)

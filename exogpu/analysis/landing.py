@@ -1,4 +1,4 @@
-"""Where what an instruction of several CTAs writes lands: which barrier element completes it."""
+"""Finds the barrier element that completes the writes of an instruction of several CTAs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cta_of(loops: Desugared) -> CExpr | None:
 
 
 def same_order(data: Desugared, barrier: Desugared) -> bool:
-    """Whether equal indices of the two distributions stand for one CTA."""
+    """Tests whether equal indices of the two distributions stand for one CTA."""
     here, there = cta_of(data), cta_of(barrier)
     if here is None or there is None or data.extents != barrier.extents:
         return False
@@ -35,7 +35,8 @@ def same_order(data: Desugared, barrier: Desugared) -> bool:
 
 
 def one_each(data: Desugared, barrier: Desugared) -> bool:
-    """Whether for each index of the data exactly one of the barrier is known to be in its CTA."""
+    """Tests whether for each index of the data exactly one of the barrier is known to be in its
+    CTA."""
     here, there = cta_of(data), cta_of(barrier)
     if here is None or there is None:
         return False

@@ -1,4 +1,4 @@
-"""What a launch must satisfy: numbers of threads and CTAs, and register changes of warp groups."""
+"""Checks launches: numbers of threads and CTAs, and register changes of warp groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the elements of a variable lie in memory: by rows, over the dimensions of one allocation.
+"""Lays out the elements of a variable in memory: by rows, over the dimensions of one allocation.
 
 Code generation lays variables out so; what instructions ask of addresses is judged by it.
 """
@@ -43,7 +43,7 @@ class Layout:
 
     @property
     def extents(self) -> tuple[CExpr, ...]:
-        """Of the kept dimensions."""
+        """The extents of the kept dimensions."""
         return tuple(self.declaration.shape[d] for d in self.kept)
 
 

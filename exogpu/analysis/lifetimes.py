@@ -1,4 +1,5 @@
-"""Where each variable's lifetime ends (decision 8, `host-lifetime`): inserts the frees.
+"""Inserts the free of each variable where its lifetime ends (decision `shared-lifetime`,
+`host-lifetime`).
 
 A: f32[64] @ CudaSmemLinear          A: f32[64] @ CudaSmemLinear
 fill(A[0:64])                        fill(A[0:64])
@@ -75,8 +76,8 @@ def _end(block: Block, at: int, alloc: Alloc | BarrierAlloc) -> int:
 
 
 def _place(block: Block, end: int, alloc: Alloc | BarrierAlloc) -> Span:
-    """What a reader takes for the end: the allocation that may reuse the memory, or else the last
-    statement before the end."""
+    """Returns the place that a reader takes for the end: the allocation that may reuse the memory,
+    or else the last statement before the end."""
     if end < len(block) and isinstance(alloc, Alloc) and _is_shared(block[end]):
         return block[end].span
     last = block[end - 1]

@@ -1,4 +1,4 @@
-"""Who executes each scope, as data for `exogpu threads`."""
+"""Lists the threads that execute each scope, as data for `exogpu threads`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What two values from memory have to do with each other (decision 32): two loads of one element
-have one value, and a contract on an array orders them, or tells them apart."""
+"""Relations between two values from memory (decision `loaded-values`): two loads of one element
+have one value, and a contract on an array orders them, or makes them differ."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def told(load: For, others: Iterable[For], contracts: Sequence[Contract]) -> Ite
 
 
 def _one_of(*conditions: Compare) -> Iterator[BExpr]:
-    """That one of the conditions holds: nothing where another than the last surely does, and
-    without those that surely do not."""
+    """Yields the disjunction of the conditions without those that surely fail; nothing if one
+    before the last surely holds."""
     *others, last = conditions
     conclusion: BExpr = last
     left: list[BExpr] = []

@@ -1,4 +1,4 @@
-"""Values from memory are functions of the array and the element alone (decision 32).
+"""Values from memory are functions of the array and the element alone (decision `loaded-values`).
 
 So what `load_index` reads is a parameter, and no statement of the procedure writes it: not in the
 launch, and not in one that it may overlap or that comes before.  Nor does one write what a contract

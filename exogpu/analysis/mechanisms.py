@@ -1,4 +1,4 @@
-"""Kinds of commit groups, told by the timeline of an Arrive (decision 16)."""
+"""Kinds of commit groups, told by the timeline of an Arrive (decision `solitary-mechanisms`)."""
 
 from __future__ import annotations
 

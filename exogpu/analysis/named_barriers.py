@@ -34,11 +34,11 @@ class _Group:
 
     @property
     def arrives(self) -> bool:
-        """Whether it does not wait."""
+        """Tests whether the statement arrives without waiting."""
         return isinstance(self.use.stmt, Arrive)
 
     def one_element(self, other: _Group) -> bool:
-        """Whether both may use one element."""
+        """Tests whether both may use one element."""
         pairs = zip(self.element, other.element, strict=True)
         return all(a is None or b is None or a == b for a, b in pairs)
 

@@ -1,4 +1,4 @@
-"""What instructions ask of their operands, for all sizes: disjoint windows, and where they lie."""
+"""Checks the operands of instructions for all sizes: disjoint windows, and their addresses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NOWHERE: Final = bexpr(Truth(False))
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What an instruction asks of its operands."""
+    """One demand of an instruction on its operands."""
 
     call: CallInstr
     domain: Domain
@@ -55,7 +55,7 @@ class Demand:
 
     @property
     def at_launch(self) -> bool:
-        """Whether it is asked where the kernel is launched, whatever guards the call has."""
+        """Tests whether the demand is checked at the launch, whatever guards the call has."""
         return isinstance(self.finding, Misplaced) and self.finding.rule is Rule.MAP
 
 
@@ -73,7 +73,7 @@ class Misuse:
 def violations(
     proc: Proc, variables: tuple[Declared, ...], sizes: Mapping[str, int] | None = None
 ) -> tuple[Misuse, ...]:
-    """What is wrong with the operands of an inlined procedure's calls, in program order.
+    """Finds faulty operands of an inlined procedure's calls, in program order.
 
     `variables` are those of CUDA scope.  For all sizes, or for those given; of several things
     wrong with one operand, the one at the smallest sizes.
@@ -122,7 +122,7 @@ def failing_sizes(proc: Proc, variables: tuple[Declared, ...]) -> isl.Set | None
 
 @lru_cache(maxsize=16)
 def demands(proc: Proc, variables: tuple[Declared, ...]) -> tuple[Demand, ...]:
-    """What the instructions that an inlined procedure calls ask of their operands."""
+    """Returns the demands on operands of all instructions that an inlined procedure calls."""
     return tuple(_demands(proc, variables))
 
 

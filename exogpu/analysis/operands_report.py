@@ -1,4 +1,4 @@
-"""How it is said that an operand is not as its instruction asks."""
+"""Messages for operands that violate their instruction's demands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kind_of(finding: Overlap | Misplaced) -> HazardKind:
 
 
 def subject(finding: Overlap | Misplaced) -> object:
-    """What a finding is about: of several findings about one thing one is reported."""
+    """Returns the subject of a finding: of several findings on one subject one is reported."""
     match finding:
         case Overlap():
             names = finding.first.param.name.name, finding.second.param.name.name
@@ -87,7 +87,7 @@ def _misplaced(finding: Misplaced, domain: Domain, point: Mapping[Sym, int]) -> 
     extents = (control_variables(n) for n in layout.extents)
     relevant = _read(finding.operand.access).union(*extents)
     at = at_instance(domain, point, relevant)
-    message = f"{_asked(finding)}: {at}{_found(finding, point)}"
+    message = f"{_asked(finding)}: {at}{_describe_operand(finding, point)}"
     declared = layout.declaration
     note = Note(f"{declared.name} is declared here", declared.span)
     help = _precondition(finding, domain) or _remedy(finding)
@@ -95,7 +95,7 @@ def _misplaced(finding: Misplaced, domain: Domain, point: Mapping[Sym, int]) -> 
 
 
 def _asked(finding: Misplaced) -> str:
-    """What the instruction asks for."""
+    """Describes the instruction's demand."""
     name, window = finding.call.instr.name, _quote(finding.operand.access)
     match finding.rule:
         case Rule.BASE | Rule.ALIGN:
@@ -116,14 +116,14 @@ def _asked(finding: Misplaced) -> str:
             assert_never(finding.rule)
 
 
-def _found(finding: Misplaced, point: Mapping[Sym, int]) -> str:
-    """What it gets at one instance."""
+def _describe_operand(finding: Misplaced, point: Mapping[Sym, int]) -> str:
+    """Describes the operand at one instance."""
     layout, access = finding.layout, finding.operand.access
     strides = dict(zip(layout.kept, strides_at(layout, point), strict=True))
 
     def byte(dims: Iterable[int]) -> int:
-        """Where the window's first element of these dimensions lies.  A tensor map has none: it is
-        made before there are the iterators that its windows read."""
+        """Returns the address of the window's first element, of these dimensions. A tensor map has
+        none: it is made before there are the iterators that its windows read."""
         return sum(strides[d] * evaluate(_first(access, d), point) for d in dims)
 
     match finding.rule:
@@ -158,7 +158,7 @@ def _precondition(finding: Misplaced, domain: Domain) -> str:
 
 
 def _mends(finding: Misplaced, domain: Domain, term: CExpr, divisor: int) -> bool:
-    """Whether nothing is wrong where the term is divisible, as it may be."""
+    """Tests whether the fault vanishes if the term is divisible, as it may be."""
     if divisor < 2:
         return False
     divisible = where(domain, f"({cexpr(term)}) mod {divisor} = 0")
@@ -167,7 +167,7 @@ def _mends(finding: Misplaced, domain: Domain, term: CExpr, divisor: int) -> boo
 
 
 def _remedy(finding: Misplaced) -> str:
-    """What mends it where no precondition does."""
+    """Suggests a remedy for which no precondition serves."""
     count = finding.bytes // finding.layout.item
     last = constant(finding.layout.extents[-1]) if finding.layout.extents else None
     match finding.rule:

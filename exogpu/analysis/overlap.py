@@ -1,4 +1,5 @@
-"""Operands of one call that share a variable are disjoint where one is written (decision 19).
+"""Operands of one call that share a variable are disjoint where one is written (decision
+`operand-overlap`).
 
 An instruction's meaning is sequential; the hardware reads all before it writes.  The two agree on
 windows that have no element in common, and on one and the same window where the instruction
@@ -55,7 +56,8 @@ class Overlap:
 def overlaps(
     site: Called, declared: Mapping[Sym, Variable]
 ) -> Iterator[tuple[Domain, str, Overlap]]:
-    """What may not be, for all instances of a call: a domain, a condition, what it would be."""
+    """Yields forbidden overlaps of a call for all its instances: a domain, a condition, and the
+    overlap."""
     for pair in combinations(passed(site.call), 2):
         first, second = sorted(pair, key=lambda o: not o.written)
         if first.access.name != second.access.name or not first.written:

@@ -1,4 +1,4 @@
-"""What a call surely overwrites of an operand that it writes and does not read.
+"""Finds the elements that a call surely overwrites, of operands that it writes and does not read.
 
 The figure's T_arg forgets all earlier writes of the window.  An instruction that writes what its
 guards let it leaves the other elements as they were: whoever reads one reads an earlier write.
@@ -67,7 +67,7 @@ def _variables(names: Mapping[Sym, Sym]) -> dict[Sym, CExpr]:
 
 
 def _holds(guard: BExpr, each: Sequence[Each]) -> bool:
-    """Whether a condition is simple enough to be seen to hold in all iterations."""
+    """Tests whether a condition is simple enough to be seen to hold in all iterations."""
     sides = []
     for part in parts(folded(guard)):
         match part:

@@ -99,7 +99,7 @@ def relation(
 
 
 def _domain(where: Where, read: frozenset[Sym], threads: bool) -> tuple[str, frozenset[Sym]]:
-    """What holds of the iterators that are read, and of those that guard them.
+    """Returns the constraints on the iterators that are read, and on those that guard them.
 
     Guards that concern neither the index nor a thread iterator are left out: they say when
     the access happens, not by whom.
@@ -141,8 +141,8 @@ def _varies(use: Use, declared: Declared, d: int, size: int) -> bool:
 
 
 def depends_on_thread(use: Use, declared: Declared, d: int) -> bool:
-    """Whether the index of a dimension differs between threads at the same values of the other
-    iterators."""
+    """Tests whether the index of a dimension differs between threads at the same values of the
+    other iterators."""
     coord = use.access.coords[d]
     exprs = [coord.at] if isinstance(coord, Point) else [coord.lo, coord.hi]
     return any(_differs_by_thread(e, use, declared) for e in exprs)
@@ -197,7 +197,7 @@ def element(declared: Declared, dims: Sequence[int], point: Mapping[str, int]) -
 
 
 def instances_collide(declared: Declared, size: int) -> bool:
-    """Whether two iterations that allocate the variable at once share a unit.
+    """Tests whether two iterations that allocate the variable at once share a unit.
 
     They would share its one allocation.
     """

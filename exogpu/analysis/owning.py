@@ -23,7 +23,7 @@ from exogpu.solvers import isl
 
 @dataclass(frozen=True, slots=True)
 class Owning:
-    """What an element of the variable belongs to: `size` threads, and in words."""
+    """The owner of an element of the variable: `size` threads, and in words."""
 
     size: int
     unit: str
@@ -73,12 +73,12 @@ def check_owners(
             yield _disagreement(declared, owned[: at + 1], dims, owning)
             return
         if not isl.is_injective(total):
-            yield _several(declared, owned[: at + 1], total, dims, owning)
+            yield _two_indices(declared, owned[: at + 1], total, dims, owning)
             return
 
 
 def _shared(declared: Declared, owning: Owning) -> bool:
-    """Whether it is data that could be in memory which all CTAs access."""
+    """Tests whether the variable is data that could be in memory which all CTAs access."""
     return owning.unit == "CTA" and isinstance(declared.declaration, Alloc)
 
 
@@ -121,7 +121,7 @@ def _one_use(
                 (Note("allocated here", declared.declaration.span),),
             )
     if not isl.is_injective(own):
-        return _several(declared, [one], own, dims, owning)
+        return _two_indices(declared, [one], own, dims, owning)
     return None
 
 
@@ -182,7 +182,7 @@ def _disagreement(
     )
 
 
-def _several(
+def _two_indices(
     declared: Declared,
     owned: Sequence[_Owned],
     own: isl.Map,

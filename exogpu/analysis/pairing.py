@@ -1,4 +1,5 @@
-"""How deep the ring of an mbarrier is (decision 4.12): one answer for prover and code generator."""
+"""Computes the depth of an mbarrier's ring (decision `mbarrier-phase`): one answer for prover and
+code generator."""
 
 from __future__ import annotations
 
@@ -46,13 +47,16 @@ def ring_depths(proc: Proc) -> Mapping[Sym, int | None]:
 
 
 def laid_out(depth: int | None) -> int:
-    """How many hardware mbarriers an element gets: the depth, or the deepest that is tried.
+    """Returns the number of hardware mbarriers of an element: the depth, or the deepest tried.
 
-    Where PHASE holds at depth d, it holds at a deeper one, d + e, if the same threads execute all
-    Awaits of an element one number after the other, as code generation asks.  Arrival r + d + e
-    follows an Await for arrival r + e or later, so one for r or later; a thread's Await for r
-    precedes its own for r + e, which some thread of arrival r + d + e follows; and its own Await
-    for r follows its own for r - d - e.
+    PHASE at depth d implies PHASE at a deeper one, d + e, if the same threads execute all Awaits
+    of an element in order, as code generation asks.
+
+    - (i) Arrival r + d + e comes after an Await for arrival r + e.  The thread of this Await has
+      executed its Await for arrival r before.
+    - (ii) A thread's Await for r precedes its own for r + e.  Some thread of arrival r + d + e
+      follows the latter.
+    - (iii) A thread's Await for r follows its own for r - d - e.
     """
     return DEPTHS[-1] if depth is None else depth
 

@@ -1,4 +1,4 @@
-"""Operands lie in memory as their instruction asks, for all sizes (decision 21).
+"""Operands lie in memory as their instruction asks, for all sizes (decision `operand-alignment`).
 
 Strides are products of sizes, which are not affine.  Their remainders decide, and those of a
 product follow from those of its factors: the sizes are split by remainders, and for each case the
@@ -38,7 +38,7 @@ from exogpu.ir.walk import Passed, passed
 
 
 class Rule(Enum):
-    """What an operand does not satisfy."""
+    """The rule that an operand does not satisfy."""
 
     BASE = auto()
     """No variable of its memory starts at a multiple of `bytes`."""
@@ -71,7 +71,7 @@ class Misplaced:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Where a rule is broken, for all instances of a domain."""
+    """The condition under which a rule is broken, for all instances of a domain."""
 
     wrong: BExpr
     """The instances at which it is."""
@@ -84,7 +84,7 @@ Demand = tuple[Domain, Judged, Misplaced]
 
 
 def placements(site: Called, layouts: Layouts) -> Iterator[Demand]:
-    """What the operands of a call ask of the addresses of their windows.
+    """Yields the demands of a call on the addresses of its windows.
 
     A tensor map is made at the launch, whatever guards the call has.
     """
@@ -113,7 +113,7 @@ def _mapped(what: Misplaced) -> Iterator[Misplaced]:
 
 
 def _asked(what: Misplaced, asked: Placement) -> Iterator[Misplaced]:
-    """What a placement may be broken by."""
+    """Yields the rules that may break a placement."""
     for rule, multiple in ((Rule.ALIGN, asked.align), (Rule.ROWS, asked.rows)):
         if multiple > what.layout.base:
             yield replace(what, rule=Rule.BASE, bytes=multiple)

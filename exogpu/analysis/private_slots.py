@@ -1,4 +1,4 @@
-"""Slots of barriers that outlive a task: numbers of one cluster alone (decision 42).
+"""Slots of barriers that outlive a task: numbers of one cluster alone (decision `private-slot`).
 
 with CudaDeviceFunction(blockDim=64):
     tile: f32[3, 32] @ CudaSmemLinear
@@ -91,7 +91,7 @@ class _Bound:
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """How an access indexes one dimension of memory that outlives a task."""
+    """The index of an access into one dimension of memory that outlives a task."""
 
     bound: _Bound | None
     guards: tuple[BExpr, ...]
@@ -100,7 +100,7 @@ class _Index:
 
 @dataclass(slots=True)
 class _Task:
-    """What a task does to memory that outlives it."""
+    """The accesses of one task to memory that outlives it."""
 
     loops: tuple[For, ...]
     body: Block
@@ -138,7 +138,7 @@ class _Launch:
         self.tasks: list[_Task] = []
 
     def check(self, launch: DeviceFunction) -> Iterator[Diagnostic]:
-        """What is wrong; of memory that is indexed in several ways, once it is clear by what."""
+        """Yields the misuses of slots; after them, indices of one dimension that disagree."""
         for stmt in launch.body:
             self._find_tasks(stmt, ())
         yield from dict.fromkeys(self.found)
@@ -280,9 +280,9 @@ class _Launch:
                 assert another is not None
                 if not all(self._is_awaited(task, b.barrier, sizes) for b in (one, another)):
                     continue  # Something is forgotten, which a check says better.
-                return _unlike(name, first, other, counted, against, _said(sizes))
+                return _unlike(name, first, other, counted, against, _sizes_text(sizes))
             if not like and (counted % one.ring or against % (another.ring if another else 1)):
-                return _mixed(name, first, other, counted, _said(sizes))
+                return _mixed(name, first, other, counted, _sizes_text(sizes))
         return None
 
     def _tried(self) -> Iterator[dict[Sym, int]]:
@@ -298,7 +298,7 @@ class _Launch:
                 yield sizes
 
     def _tasks(self, task: _Task, sizes: Mapping[Sym, int]) -> int:
-        """How many tasks there are; as far as that matters."""
+        """Counts the tasks, with at most three iterations of each loop."""
 
         def count(loops: Sequence[For], values: Mapping[Sym, int]) -> int:
             if not loops:
@@ -312,21 +312,21 @@ class _Launch:
     def _in_a_task(
         self, task: _Task, barrier: BarrierAlloc, sizes: Mapping[Sym, int]
     ) -> int | None:
-        """How many Arrives a task has on the first element; None where that is not known of all."""
+        """Counts the Arrives of a task on the first element; None where a value is not known."""
         try:
             return _counted(task.body, barrier.name, Arrive, dict(sizes))
         except KeyError:
             return None
 
     def _is_awaited(self, task: _Task, barrier: BarrierAlloc, sizes: Mapping[Sym, int]) -> bool:
-        """Whether a task awaits as many arrivals of the first element as it has."""
+        """Returns whether a task awaits as many arrivals of the first element as it makes."""
         arrived, awaited = (
             _counted(task.body, barrier.name, kind, dict(sizes)) for kind in (Arrive, Await)
         )
         return arrived == awaited
 
 
-def _said(sizes: Mapping[Sym, int]) -> str:
+def _sizes_text(sizes: Mapping[Sym, int]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in sizes.items())
 
 
@@ -383,7 +383,7 @@ def _read(coord: Coord) -> frozenset[Sym]:
 
 
 def _numbers(stmt: Stmt) -> Iterator[tuple[str, CExpr | BExpr, Span]]:
-    """What a statement reads as numbers, but for indices."""
+    """Yields the expressions that a statement reads as numbers, without the indices of accesses."""
     match stmt:
         case For():
             for end in (stmt.lo, stmt.hi):
@@ -406,7 +406,7 @@ def _numbers(stmt: Stmt) -> Iterator[tuple[str, CExpr | BExpr, Span]]:
 
 
 def _moduli(expr: CExpr | BExpr) -> Iterator[int]:
-    """What expressions are divided by."""
+    """Yields the divisors in an expression."""
     match expr:
         case FloorDiv() | Mod():
             yield expr.divisor
@@ -423,8 +423,10 @@ def _moduli(expr: CExpr | BExpr) -> Iterator[int]:
 def _counted(
     block: Block, name: Sym, kind: type[Arrive] | type[Await], values: dict[Sym, int]
 ) -> int:
-    """How many Arrives or Awaits a block has on the first element of a barrier.  Raises KeyError
-    where a value is not known."""
+    """Counts the Arrives or Awaits of a block on the first element of a barrier.
+
+    Raises KeyError where a value is not known.
+    """
     total = 0
     for stmt in block:
         element = _element(stmt, kind)
@@ -452,7 +454,7 @@ def _counted(
 
 
 def _element(stmt: Stmt, kind: type[Arrive] | type[Await]) -> Access | None:
-    """What a statement counts on, if it is of a kind."""
+    """Returns the barrier element of an Arrive or Await of this kind; None for other statements."""
     if not isinstance(stmt, kind):
         return None
     return first_home(stmt.targets) if isinstance(stmt, Arrive) else stmt.barrier

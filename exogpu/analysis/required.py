@@ -1,4 +1,4 @@
-"""What must hold whenever a statement is executed, as conditions of the language itself.
+"""Conditions, in the language itself, that must hold whenever a statement is executed.
 
 They stand in the abstract machine's program (`Require`), so that a proof asks a solver of them:
 what ISL finds of bounds and operands finds violations, and proves nothing.
@@ -67,8 +67,8 @@ class Required:
 
 
 def required(stmt: Stmt, declared: Mapping[Sym, Variable]) -> Iterator[Required]:
-    """What must hold of the bounds of a statement of an inlined procedure, beside what its records
-    say themselves: that their windows lie inside their variables."""
+    """Yields the bounds conditions of a statement of an inlined procedure, beside those of its
+    records: windows lie inside their variables."""
     match stmt:
         case Alloc() | BarrierAlloc():
             conditions = every(compared("<=", Int(0), size) for size in stmt.shape)
@@ -101,8 +101,8 @@ def _whole(access: Access, variable: Variable, *, recorded: bool = True) -> Iter
 
 
 def _known_by_record(variable: Variable) -> bool:
-    """Whether a record's window inside its variable is all there is to ask: the variable has
-    records, and its extents are the same wherever it is allocated."""
+    """Tests whether a record's window is the only bound to check: the variable has records, and its
+    extents are the same wherever it is allocated."""
     if isinstance(variable, BarrierAlloc):
         return not any(map(control_variables, variable.shape))
     if variable.memory.sync_exempt:
@@ -111,8 +111,8 @@ def _known_by_record(variable: Variable) -> bool:
 
 
 def _call(call: CallInstr, declared: Mapping[Sym, Variable]) -> Iterator[Required]:
-    """The elements that the instruction's body touches under its guards (decision 13), and what the
-    instruction asks of its arguments."""
+    """The elements that the instruction's body touches under its guards (decision `bounds`), and
+    what the instruction asks of its arguments."""
     instr = call.instr
     values = control_values(instr.params, call.arguments)
     for param, argument in zip(instr.params, call.arguments, strict=True):
@@ -172,8 +172,8 @@ def _inside(argument: Access, variable: Variable, indices: tuple[CExpr, ...]) ->
 
 @lru_cache(maxsize=1024)
 def touches_all(instr: Instr, param: Sym) -> bool:
-    """Whether the body of an instruction surely touches all of an operand: some access, under no
-    guard, runs over its extents."""
+    """Tests whether the body of an instruction surely touches all of an operand: some access, under
+    no guard, runs over its extents."""
     (shape,) = (p.shape for p in instr.params if isinstance(p, DataParam) and p.name == param)
     return any(
         not guards and covers(each, indices_of(access), shape)
@@ -182,7 +182,7 @@ def touches_all(instr: Instr, param: Sym) -> bool:
 
 
 def covers(each: tuple[Each, ...], indices: tuple[CExpr, ...], shape: tuple[CExpr, ...]) -> bool:
-    """Whether indices run over all extents, each with a loop of its own."""
+    """Tests whether indices run over all extents, each with a loop of its own."""
     loops = {one.name: one for one in each}
     for index, size in zip(indices, shape, strict=True):
         if not isinstance(index, CVar) or index.name not in loops:
@@ -221,5 +221,5 @@ def touched(
 
 
 def indices_of(access: Access) -> tuple[CExpr, ...]:
-    """Of an access of an instruction's body, which touches one element."""
+    """Returns the indices of an access of an instruction's body, which touches one element."""
     return tuple(c.at for c in access.coords if isinstance(c, Point))

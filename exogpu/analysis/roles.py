@@ -9,7 +9,7 @@ with CudaWarps(name="c"):
     Await(full[1], cuda_in_order, ~0)
 
 The abstract machine has a barrier for each element, and an Arrive or Await of `:` is one of each.
-The hardware has one mbarrier for all: decision 35.
+The hardware has one mbarrier for all: decision `shared-phases`.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _of_ctas(use: Use, name: Sym) -> Diagnostic:
 
 
 def _wrong(use: Use, d: int, roles: Roles, extent: CExpr) -> str | None:
-    """What a use does that its dimension of roles does not allow."""
+    """Describes a use that its dimension of roles does not allow; None if it is allowed."""
     if constant(extent) is None:
         return "has an extent that is no constant"
     if d in roles.waiting and d in roles.arriving:

@@ -1,4 +1,4 @@
-"""Whether concrete sizes may be given to a procedure, before anything runs at them."""
+"""Checks concrete sizes for a procedure, before anything runs at them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from exogpu.result.errors import Diagnostic, Note
 
 
 def check_sizes(proc: Proc, sizes: Mapping[str, int]) -> tuple[Diagnostic, ...]:
-    """What is wrong with running a procedure at these sizes; nothing if all is well.
+    """Returns the faults of running a procedure at these sizes; empty if there are none.
 
     Unknown and missing names, sizes below what is admitted, preconditions that do not hold.
     """

@@ -1,4 +1,4 @@
-"""Slots of arrays of mbarriers: each element has had as many Arrives (decision 28).
+"""Slots of arrays of mbarriers: each element has had as many Arrives (decision `slots`).
 
 for m in cuda_threads(0, 2, unit=...):          # full: barrier[2]
     Arrive(cuda_in_order) >> full[m]

@@ -1,4 +1,5 @@
-"""Solitary mechanisms (decision 16): a thread has one group counter of each kind."""
+"""Solitary mechanisms (decision `solitary-mechanisms`): a thread has one group counter of each
+kind."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def _kind(declared: Declared, mechanisms: Mechanisms) -> str | None:
 
 
 def _interleaved(first: Declared, second: Declared) -> bool:
-    """Whether the statements of the outer variable's block that use the two overlap in order.
+    """Tests whether the statements of the outer variable's block that use the two overlap in order.
 
     `second` is allocated after `first`; outside of its scope nothing of `first` is left.
     """

@@ -1,4 +1,4 @@
-"""How many Arrives come before a place, at given sizes, as an expression of iterators.
+"""Counts the Arrives before a place, at given sizes, as an expression of iterators.
 
 for k in loop(0, 7):
     place               # k Arrives come before it
@@ -41,7 +41,7 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """Where the Arrives on an element are asked for."""
+    """A place at which the Arrives on an element are counted."""
 
     element: Element
 
@@ -70,7 +70,7 @@ def counts(parts: Sequence[Part], sizes: Mapping[Sym, int]) -> Iterator[CExpr]:
     """
     places = {part.element for part in _all(parts) if isinstance(part, Place)}
     tally = _Tally(sizes, places)
-    return iter([*tally.block(parts, dict.fromkeys(places, Int(0)))])
+    return iter([*tally.block(parts, {place: Int(0) for place in places})])
 
 
 def _all(parts: Sequence[Part]) -> Iterator[Part]:
@@ -78,6 +78,11 @@ def _all(parts: Sequence[Part]) -> Iterator[Part]:
         yield part
         if isinstance(part, Repeated | Guarded):
             yield from _all(part.body)
+
+
+def _is_single(loop: Repeated) -> bool:
+    """Returns whether a loop has one iteration, whatever its iterator is."""
+    return loop.hi == Add(loop.lo, Int(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +93,16 @@ class _Tally:
         default_factory=dict
     )
 
-    def block(self, parts: Sequence[Part], before: dict[Element, CExpr]) -> Iterator[CExpr]:
-        """The counts of a block's places; `before` becomes what comes before its end."""
+    def block(self, parts: Sequence[Part], before: dict[Element, CExpr | None]) -> Iterator[CExpr]:
+        """The counts of a block's places; `before` becomes what comes before its end, None where
+        that is no expression."""
         for part in parts:
             match part:
                 case Place():
-                    yield before[part.element]
+                    count = before[part.element]
+                    if count is None:
+                        raise UncountedError
+                    yield count
                 case Fresh():
                     before |= {e: Int(0) for e in self.elements if e[0] == part.name}
                 case Guarded():
@@ -103,20 +112,34 @@ class _Tally:
                 case Repeated() | Arrival():
                     pass
             for element in self.elements:
-                if (total := self.total(part, element, {})) != 0:
-                    before[element] = Add(before[element], Int(total))
+                before[element] = self.after(part, element, before[element])
+
+    def after(self, part: Part, element: Element, count: CExpr | None) -> CExpr | None:
+        """Returns the count before the end of a part; None where it is no expression."""
+        try:
+            total = self.total(part, element, {})
+        except UncountedError:
+            return None
+        return Add(count, Int(total)) if count is not None and total else count
 
     def inside(
-        self, loop: Repeated, before: Mapping[Element, CExpr]
-    ) -> Iterator[tuple[Element, CExpr]]:
-        """What comes before an iteration of a loop."""
+        self, loop: Repeated, before: Mapping[Element, CExpr | None]
+    ) -> Iterator[tuple[Element, CExpr | None]]:
+        """Yields the counts before an iteration of a loop."""
         for element, count in before.items():
-            each = self.within(loop.body, element, {})
+            if count is None or _is_single(loop):
+                yield element, count
+                continue
+            try:
+                each = self.within(loop.body, element, {})
+            except UncountedError:
+                yield element, None
+                continue
             done = Sub(CVar(loop.iterator), loop.lo)
             yield element, Add(count, Mul(each, done)) if each else count
 
     def within(self, body: Sequence[Part], element: Element, values: Mapping[Sym, int]) -> int:
-        """How many Arrives a block has, where these iterators have these values and no other
+        """Counts the Arrives in a block, when these iterators have these values and no other
         matters."""
         return sum(self.total(part, element, values) for part in body)
 
@@ -145,6 +168,11 @@ class _Tally:
         if isinstance(part, Guarded):
             each = self.within(part.body, element, values)
             return each if each == 0 or holds(part.condition, known) else 0
+        if _is_single(part):
+            try:
+                return self.within(part.body, element, values)
+            except UncountedError:
+                pass  # Its iterator may matter.
         iterations = range(evaluate(part.lo, known), evaluate(part.hi, known))
         try:
             return self.within(part.body, element, values) * len(iterations)

@@ -47,7 +47,7 @@ class Digit:
 
 
 def left_behind(digits: Sequence[Digit], executing: Collection[int]) -> bool:
-    """Whether some thread executes what another of its group does not."""
+    """Tests whether some thread executes a statement that another of its group does not."""
     groups: dict[tuple[int, ...], int] = {}
     for thread in executing:
         blocks = tuple(d.of(thread) // d.size for d in digits)

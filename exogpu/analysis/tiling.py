@@ -79,7 +79,7 @@ class Tiling:
 
     @property
     def threads(self) -> int:
-        """How many threads execute one instance of the scope."""
+        """The number of threads that execute one instance of the scope."""
         return math.prod(self.box)
 
     @property
@@ -125,7 +125,8 @@ def launch_tiling(cluster_dim: int, block_dim: int) -> Tiling:
 
 
 def position(dim: Dimension) -> tuple[CExpr, int]:
-    """Where the executing positions of a dimension start: a varying part and a constant."""
+    """Returns the start of the executing positions of a dimension: a varying part and a
+    constant."""
     varying: CExpr = Int(0)
     constant = 0
     for op in dim.ops:

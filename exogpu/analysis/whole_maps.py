@@ -53,18 +53,18 @@ def check(proc: Proc) -> Iterator[Diagnostic]:
 
 
 def is_whole(window: Through, access: Access, shape: Sequence[CExpr]) -> bool:
-    """Whether what lies outside the window lies outside the array: in each dimension that the
-    window has, it begins and ends where the array does."""
+    """Tests whether outside the window is outside the array: in each dimension of the window, it
+    begins and ends where the array does."""
     return any(
         all(
-            _same(access.coords[d], coord) and _equal(shape[d], extent)
+            _same_coordinate(access.coords[d], coord) and _equal(shape[d], extent)
             for d, coord, extent in zip(dimensions, window.coords, window.extents, strict=True)
         )
         for dimensions in combinations(range(len(shape)), len(window.coords))
     )
 
 
-def _same(one: Coord, other: Coord) -> bool:
+def _same_coordinate(one: Coord, other: Coord) -> bool:
     match one, other:
         case Point(), Point():
             return _equal(one.at, other.at)

@@ -1,1 +1,1 @@
-"""What the command line is made of: loading targets, checking them, drawing and writing answers."""
+"""Command line: loading targets, checking them, drawing and writing answers."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from exogpu.cli.checker import check_all
+from exogpu.cli.files import Unit
 from exogpu.cli.guarded import guarded
-from exogpu.cli.loader import Unit
 from exogpu.cli.outcome import Outcome
 from exogpu.cli.render import shown_path
 from exogpu.ir.types import Policy
@@ -23,7 +23,8 @@ from exogpu.solvers.workers import Limits
 def snapshots(
     old: str, sizes: Mapping[str, int] | None, policy: Policy, limits: Limits, *, bar: bool = False
 ) -> tuple[Snapshot, ...]:
-    """What a folder of reports or certificates says, or what a check of the target OLD says now.
+    """Returns the snapshots of a folder of reports or certificates, or of a check of the target OLD
+    now.
 
     Raises ExoGpuError where it is neither, or nothing is found in it.
     """
@@ -56,7 +57,8 @@ def snapshots(
 def asked(
     old: Sequence[Snapshot], new: Sequence[Snapshot], target: str | None
 ) -> Sequence[Snapshot]:
-    """Of the old side, where one procedure of the target was asked for, that one alone."""
+    """Selects the procedures of the old side: if one procedure of the target was asked for, that
+    one alone."""
     names = {one.name for one in new}
     return [one for one in old if one.name in names] if "::" in (target or "") else old
 

@@ -38,6 +38,6 @@ def answered(
 
 
 def _is_named_before(outcome: Outcome, found: Iterable[Outcome]) -> bool:
-    """Whether a procedure of another file has been told of under the same name."""
+    """Tests whether a procedure of another file was reported under the same name."""
     name, file = outcome.verdict.proc, outcome.span.file
     return any(one.verdict.proc == name and one.span.file != file for one in found)

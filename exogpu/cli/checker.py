@@ -9,9 +9,10 @@ from dataclasses import replace
 from difflib import get_close_matches
 from time import perf_counter
 
+from exogpu.analysis.sizes import check_sizes
 from exogpu.api import Procedure
+from exogpu.cli.files import Unit
 from exogpu.cli.guarded import NO_LIMITS
-from exogpu.cli.loader import Unit
 from exogpu.cli.outcome import Outcome
 from exogpu.cli.progress import Watch
 from exogpu.cli.redundancy import with_redundant
@@ -57,17 +58,24 @@ def check_all(
     """One outcome a unit, as soon as it is known.
 
     Without `sizes`, for all sizes.  A size that only some of the procedures have is ignored for
-    the others; one that none has is an error, and then nothing is checked.  `limits` are those of
-    each check; `bar` asks for a progress bar, `redundant` for the synchronisation that is not
-    needed, `cached` for verdicts that are kept on disk.
+    the others; one that none has is an error, and then nothing is checked.  A procedure that they
+    leave out, or whose preconditions they break, is undecided, with what it needs; it is an error
+    where there is no other.  `limits` are those of each check; `bar` asks for a progress bar,
+    `redundant` for the synchronisation that is not needed, `cached` for verdicts that are kept on
+    disk.
     """
     procedures = [unit.procedure for unit in units if unit.procedure is not None]
     if unknown := unknown_to_all(procedures, sizes or {}):
         yield Outcome(units[0].span, _error("", sizes, policy, unknown))
         return
+    unfit = unfit_for(procedures, sizes) if sizes else {}
     for unit in units:
         if unit.procedure is None:
             verdict = _error(unit.name, sizes, policy, unit.diagnostics)
+        elif reason := unfit.get(unit.procedure):
+            verdict = Verdict(
+                unit.name, "undecided", sizes, policy, 0.0, reason=reason, checked=False
+            )
         else:
             known = sizes if sizes is None else sizes_for(unit.procedure, procedures, sizes)
             verdict = _check(unit.procedure, known, policy, limits, bar, cached)
@@ -77,7 +85,7 @@ def check_all(
 
 
 def _left(limits: Limits, verdict: Verdict) -> Limits:
-    """What a check leaves of its limits."""
+    """Returns the limits that remain after a check."""
     if limits.seconds is None:
         return limits
     return replace(limits, seconds=max(limits.seconds - verdict.seconds, 0.0))
@@ -86,10 +94,33 @@ def _left(limits: Limits, verdict: Verdict) -> Limits:
 def sizes_for(
     procedure: Procedure, procedures: Sequence[Procedure], sizes: Mapping[str, int]
 ) -> dict[str, int]:
-    """Of the given sizes, those for one of several procedures; a single one gets them all, so that
-    it names those it does not know."""
+    """Selects the sizes for one of several procedures; a single one gets them all, so that it names
+    those it does not know."""
     known = procedure.size_names if len(procedures) > 1 else sizes
     return {name: value for name, value in sizes.items() if name in known}
+
+
+def unfit_for(procedures: Sequence[Procedure], sizes: Mapping[str, int]) -> dict[Procedure, str]:
+    """Maps the procedures that cannot be checked at the sizes given by name to the reason.
+
+    None where they suit no procedure: then each says so as an error, with its place.
+    """
+    unfit: dict[Procedure, str] = {}
+    for procedure in procedures if len(procedures) > 1 else ():
+        if procedure.ir is None:
+            continue
+        own = sizes_for(procedure, procedures, sizes)
+        wrong = check_sizes(procedure.ir, own)
+        if wrong and {problem.code for problem in wrong} <= {"X902", "X904"}:
+            lacking = [name for name in procedure.size_names if name not in own]
+            broken = [problem.message for problem in wrong if problem.code == "X904"]
+            missing = [f"--at gives no {_listed(lacking)}"] if lacking else []
+            unfit[procedure] = "; ".join([*missing, *broken])
+    return unfit if len(unfit) < len(procedures) else {}
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def unknown_to_all(

@@ -108,8 +108,8 @@ def check(
 ) -> None:
     """Check procedures, at the given sizes or else for all; or kernels of Triton."""
     from exogpu.cli.answering import answered
-    from exogpu.cli.imports import Launch, checked_imports, is_import
-    from exogpu.cli.several import checked
+    from exogpu.cli.imports import Launch, is_import
+    from exogpu.cli.several import checked, checked_imports
 
     rules, limits = Policy.of(policy), Limits(timeout, memory)
     launch = Launch(arguments, num_warps, num_stages, arch)
@@ -205,8 +205,8 @@ def report(
     """Check procedures, and write a report of each: a page, Markdown, and results for CI."""
     from exogpu.cli.against import asked, snapshots, write_comparison
     from exogpu.cli.checker import parse_sizes
+    from exogpu.cli.files import Unit
     from exogpu.cli.guarded import guarded
-    from exogpu.cli.loader import Unit
     from exogpu.cli.reporting import SHIPPED, Written, report_all, unloaded
 
     if (target is None) != shipped:
@@ -494,13 +494,8 @@ def explain(
     elif (text := draw_name(name)) is not None:
         console().print(text, end="")
     else:
-        stop(
-            wrong(
-                "X947",
-                f"no code, timeline, statement or instruction is called {name}",
-                nearest(name),
-            )
-        )
+        what = f"no code, timeline, statement or instruction is called {name}"
+        stop(wrong("X947", what, nearest(name)))
 
 
 @app.command()

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from exogpu.api import Procedure
 from exogpu.cli.checker import sizes_for, unknown_to_all
+from exogpu.cli.files import Unit
 from exogpu.cli.guarded import NO_LIMITS
 from exogpu.cli.handler import INTERNAL, internal
-from exogpu.cli.loader import Unit
 from exogpu.cli.outcome import STATUS, Outcome
 from exogpu.cli.places import Places
 from exogpu.cli.render import draw_diagnostics, draw_verdict, sizes_text
@@ -30,7 +30,7 @@ from exogpu.symbolic.certificate.write import remove_certificate, write_certific
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is compiled, and to what."""
+    """Options of compiling: the sources, and the outputs."""
 
     folder: Path
     arch: str
@@ -49,7 +49,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What became of one procedure: text for a reader, and its exit status."""
+    """The result for one procedure: text for a reader, and its exit status."""
 
     text: Text
     status: int
@@ -144,7 +144,7 @@ def _refused(error: RefusedError) -> Built:
 
 
 def unloaded(outcome: Outcome) -> Built:
-    """What becomes of a file that could not be loaded within the limits."""
+    """Makes the result for a file that could not be loaded within the limits."""
     return Built(draw_verdict(outcome.verdict), STATUS["undecided"])
 
 

@@ -23,7 +23,7 @@ INTRODUCED: Final = (
 
 
 def demo(folder: Path, *, bar: bool) -> Iterator[tuple[Text, Outcome | None]]:
-    """What is said of the shipped kernel, before and after its proof, and of its report.
+    """Yields the text about the shipped kernel, before and after its proof, and about its report.
 
     Raises OSError where the report cannot be written.
     """

@@ -1,4 +1,4 @@
-"""What this installation of exogpu consists of, and what it lacks."""
+"""Lists the parts of this installation of exogpu, and those that are missing."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _package(distribution: str, module: str) -> Finding:
 
 
 def _extra(distribution: str, extra: str, purpose: str) -> Finding:
-    """What only some use needs."""
+    """Looks for a distribution that only some use needs."""
     try:
         return Finding(distribution, metadata.version(distribution), needed=False)
     except metadata.PackageNotFoundError:
@@ -122,7 +122,7 @@ def _cuda() -> Iterator[Finding]:
 
 
 def _verdicts() -> Iterator[Finding]:
-    """Where verdicts are kept, and how much there is."""
+    """Yields the place of the verdict cache, and its size."""
     with suppress(ModuleNotFoundError):
         from exogpu.pipeline import cache
         from exogpu.result import entries
@@ -155,7 +155,7 @@ def _gpus() -> Iterator[Finding]:
 
 
 def draw_findings(findings: Iterable[Finding]) -> Text:
-    """What the doctor found, a line a part, and the command that repairs it."""
+    """Draws the doctor's findings, a line a part, and the command that repairs it."""
     text = Text()
     for finding in findings:
         mark = ("ok", "green") if finding.found else ("absent", "dim")

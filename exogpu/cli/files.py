@@ -1,4 +1,4 @@
-"""Which files a target of the command line names, and their text.
+"""Finds the files that a target of the command line names, and their text.
 
 Of a folder, no file that may hold a procedure is passed over in silence: what cannot be read, or
 is no Python, is reported.
@@ -19,9 +19,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Span
+
+if TYPE_CHECKING:
+    from exogpu.api import Procedure
 
 LARGEST: Final = 4 * 2**20
 """Bytes that a source file may have."""
@@ -35,6 +38,20 @@ BUFFERS: Final[dict[str, bytes]] = {}
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _LOOPS: Final = frozenset({"seq", "cuda_tasks", "cuda_threads"})
 _BLOCKS: Final = frozenset({"CudaDeviceFunction", "CudaWarps"})
+
+
+LOADING: Final = "loading "
+"""The stage of a check that loads a file; the name of the file follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A procedure of the target; or, where `procedure` is None, what kept one from being loaded."""
+
+    name: str
+    span: Span
+    procedure: Procedure | None
+    diagnostics: tuple[Diagnostic, ...]
 
 
 def files(target: str) -> Iterator[Path | Diagnostic]:
@@ -150,7 +167,7 @@ def _module_files(name: str) -> Iterator[Path | Diagnostic]:
 
 @dataclass(frozen=True, slots=True)
 class _Glance:
-    """What a file of a folder shows without being run."""
+    """Facts about a file of a folder, without running it."""
 
     loads: bool
     """It may have procedures of its own, or cannot be read."""
@@ -159,7 +176,7 @@ class _Glance:
 
 
 def no_procedures_in(target: str) -> ExoGpuError:
-    """What is said of a target that has none."""
+    """Makes the error for a target without a procedure."""
     remedy = "decorate one with @proc (from exogpu import proc)"
     return bad("X943", f"{target} has no procedure", remedy)
 
@@ -244,8 +261,8 @@ def _imported_by(node: ast.AST) -> Iterator[str]:
 
 
 def _is_procedure(node: ast.FunctionDef) -> bool:
-    """Whether a decorator is called proc, whatever it is in, or any decorates what only a
-    procedure has: it may be proc by another name."""
+    """Tests whether a decorator is called proc, in whatever module, or decorates a definition with
+    features of a procedure alone: it may be proc by another name."""
     if any(_last_name(decorator) == "proc" for decorator in node.decorator_list):
         return True
     return bool(node.decorator_list) and any(map(_is_language, ast.walk(node)))

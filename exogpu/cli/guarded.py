@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from exogpu.cli import loader
-from exogpu.cli.loader import LOADING, Unit
+from exogpu.cli.files import LOADING, Unit
 from exogpu.cli.outcome import Outcome
 from exogpu.cli.render import shown_path
 from exogpu.ir.types import Policy
@@ -27,7 +27,7 @@ def guarded(
     unloaded: Callable[[Outcome], Made],
     policy: Policy,
 ) -> Iterator[Made]:
-    """What the work makes of the procedures of one or several targets, after what is made of each
+    """Yields the work's results for the procedures of one or several targets, after those for each
     file that could not be loaded within the limits.
 
     Where limits are given, files are loaded in a process of its own, and the work is done there

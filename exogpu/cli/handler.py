@@ -43,7 +43,7 @@ class Commands(TyperGroup):
 
 
 def handled(work: Callable[[], T]) -> T:
-    """What `work` returns, once it is written out; what else it raises, as SystemExit.
+    """Returns the result of `work` once it is written out; other exceptions become SystemExit.
 
     Exits and wrong options of typer, which carry a status themselves, pass.
     """
@@ -130,7 +130,7 @@ def _say(text: str) -> None:
 
 
 def _silence() -> None:
-    """What is left in the buffers goes nowhere, so that Python does not fail at it in the end."""
+    """Discards the text left in the buffers, so that Python does not fail at it in the end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""How a procedure was derived: a line a step, and what it changed."""
+"""Shows the derivation of a procedure: a line a step, and its changes."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def draw_certificate(made: Certificate, folder: Path) -> Text:
-    """How the steps of a derivation were decided, and where their certificates are."""
+    """Draws how the steps of a derivation were decided, and the place of their certificates."""
     counts = Counter(step.decided for step in made.steps)
     obligations = sum(step.obligations for step in made.steps)
     seconds = sum(step.seconds for step in made.steps)

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from exogpu.cli.checker import check_all
-from exogpu.cli.loader import Unit
-from exogpu.cli.outcome import Outcome
-from exogpu.cli.render import console
+from exogpu.cli.files import Unit
 from exogpu.imported import ImportedKernel, UnimportedKernel, from_file, from_source
-from exogpu.ir.types import Policy
 from exogpu.result.errors import NOWHERE, Span
-from exogpu.solvers.workers import Limits
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a kernel of Triton is launched, as far as its compiler asks."""
+    """The launch of a Triton kernel, as far as its compiler needs it."""
 
     arguments: str | None = None
     num_warps: int | None = None
@@ -33,21 +28,11 @@ class Launch:
 
 
 def is_import(target: str, launch: Launch) -> bool:
-    """Whether a target is a kernel that others compile."""
+    """Returns whether a target is a kernel that another compiler compiles."""
     path = Path(target.partition("::")[0])
     if path.suffix == ".ttgir" or launch.arguments is not None:
         return True
     return path.is_dir() and not any(path.rglob("*.py")) and any(path.rglob("*.ttgir"))
-
-
-def checked_imports(
-    targets: Sequence[str], launch: Launch, policy: Policy, limits: Limits, cached: bool
-) -> Iterator[Outcome]:
-    """The outcomes, as soon as each is known."""
-    bar = console(stderr=True).is_terminal
-    for target in targets:
-        for unit in units_of(target, launch):
-            yield from check_all((unit,), None, policy, limits=limits, bar=bar, cached=cached)
 
 
 def units_of(target: str, launch: Launch) -> Iterator[Unit]:

@@ -15,15 +15,16 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Final, TextIO, cast
+from typing import TextIO, cast
 
 from exogpu.api import Procedure, collecting
 from exogpu.cli.files import (
+    LOADING,
     UNPARSED,
+    Unit,
     bad,
     check_encoding,
     files,
@@ -37,20 +38,6 @@ from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, InternalError
 from exogpu.solvers.workers import stage
 
 _ANNOTATIONS = __future__.annotations.compiler_flag
-
-
-LOADING: Final = "loading "
-"""What is being done with a file whose name follows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A procedure of the target; or, where `procedure` is None, what kept one from being loaded."""
-
-    name: str
-    span: Span
-    procedure: Procedure | None
-    diagnostics: tuple[Diagnostic, ...]
 
 
 def load(target: str, skip: Collection[str] = (), *, derive: bool = False) -> tuple[Unit, ...]:
@@ -130,7 +117,7 @@ def _units(
     found: list[Procedure],
     derive: bool,
 ) -> Iterator[Unit]:
-    """Of a file, or of what kept one from being found."""
+    """Yields the units of a file, or of the diagnostic that kept one from being found."""
     if isinstance(file, Diagnostic):
         yield _failure(target, file)
     else:
@@ -215,7 +202,8 @@ def _place(procedure: Procedure) -> Span:
 
 
 def _imported(procedure: Procedure, here: ModuleType) -> bool:
-    """Whether another module binds the procedure too: then it was imported, not made, here."""
+    """Tests whether another module binds the procedure too: then it was imported, not made,
+    here."""
     file = _place(procedure).file
     return any(
         module is not here
@@ -283,7 +271,7 @@ def _syntax(error: SyntaxError, file: str) -> ExoGpuError:
 
 
 def _raised(error: BaseException, path: Path, file: str) -> ExoGpuError:
-    """What the file raised, at the innermost of its own lines."""
+    """Makes the error that the file raised, at the innermost of its own lines."""
     if isinstance(error, SyntaxError):
         return _syntax(error, file)
     message = f"loading {path} stopped: {in_words(error)}"
@@ -302,8 +290,8 @@ def _raised(error: BaseException, path: Path, file: str) -> ExoGpuError:
 
 
 def _evaluated_annotation(error: BaseException, file: str) -> tuple[Span, str] | None:
-    """Where a module that the file imports has its annotations evaluated by Python, which knows
-    no `size` and no sizes; None where that is not what happened."""
+    """Finds the annotation that Python itself evaluated in a module the file imports: Python knows
+    no `size` and no sizes. None if there is none."""
     if not isinstance(error, NameError):
         return None
     at = traceback.extract_tb(error.__traceback__)[-1]

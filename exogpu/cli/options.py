@@ -64,7 +64,7 @@ Memory = Annotated[
 
 
 class Solver(Enum):
-    """What answers certificates again."""
+    """The solver that answers certificates again."""
 
     Z3 = "z3"
     CVC5 = "cvc5"

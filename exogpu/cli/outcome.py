@@ -26,10 +26,10 @@ PRECEDENCE: Final = (4, 2, 1, 3, 0)
 
 
 def exit_status(outcomes: Iterable[Outcome]) -> int:
-    """Of several statuses, the first of 4, 2, 1, 3 that occurs, else 0."""
+    """Returns the first of 4, 2, 1, 3 that occurs among the statuses of the outcomes, else 0."""
     return worst({STATUS[outcome.verdict.word] for outcome in outcomes})
 
 
 def worst(statuses: Collection[int]) -> int:
-    """Of several statuses, the first of 4, 2, 1, 3 that occurs, else 0."""
+    """Returns the first of 4, 2, 1, 3 that occurs among the statuses, else 0."""
     return next((status for status in PRECEDENCE if status in statuses), 0)

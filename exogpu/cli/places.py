@@ -1,4 +1,4 @@
-"""Where the results of a target's procedures go: each has its own place."""
+"""Places for the results of a target's procedures: each has its own."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Watch:
 
     @property
     def visible(self) -> bool:
-        """Whether the bar is on the screen."""
+        """Tests whether the bar is on the screen."""
         return self._shown is not None
 
     def __call__(self, progress: fast.Progress) -> None:

@@ -88,7 +88,7 @@ def _random(
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a run gave."""
+    """The result of a run."""
 
     text: Text
     """A line an array: type, shape, whether it changed, the sum and the CRC of its bytes.  Of a

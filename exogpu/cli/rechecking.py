@@ -60,14 +60,14 @@ Unread: TypeAlias = tuple[Diagnostic, ...]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What came of one folder: an answer, or why it could not be read."""
+    """The result for one folder: an answer, or why it could not be read."""
 
     folder: Path
     found: Rechecked | Unread
 
     @property
     def read(self) -> bool:
-        """Whether it could be read as a certificate."""
+        """Tests whether it could be read as a certificate."""
         return isinstance(self.found, Rechecked)
 
     @property
@@ -123,8 +123,8 @@ def recheck_all(
 
 
 def _found_in(folder: Path, sources: Sources) -> tuple[list[Line], tuple[Path, ...]]:
-    """What the list of a derivation says, in the folder or in those in it, and the certificates:
-    its own, or those in it and in derivations.  Raises ExoGpuError where there is none."""
+    """Reads the lists of derivations in the folder or those in it, and finds the certificates: its
+    own, or those in it and in derivations. Raises ExoGpuError where there is none."""
     if (listed := _derivation(folder, sources)) is not None:
         return [listed], certificates_in(folder, derived=True)
     lists = [] if is_certificate(folder) else derivations_in(folder)
@@ -135,7 +135,7 @@ def _found_in(folder: Path, sources: Sources) -> tuple[list[Line], tuple[Path, .
 
 
 def _derivation(folder: Path, sources: Sources) -> Line | None:
-    """What the list of a derivation says, if the folder has one."""
+    """Reads the list of a derivation, if the folder has one."""
     try:
         found = derivation(folder, sources.derived)
     except ExoGpuError as error:
@@ -182,7 +182,7 @@ def _not_read(folder: Path, why: Stopped) -> Rechecked:
 
 
 class _Bar:
-    """How many obligations are answered."""
+    """A bar that shows the number of answered obligations."""
 
     def __init__(self, shown: Progress | None) -> None:
         self._shown = shown
@@ -261,7 +261,7 @@ def _counts(found: Rechecked) -> str:
 
 
 def draw_scope(lines: Iterable[Line]) -> Text:
-    """What the answers stand for, and what they do not."""
+    """Draws the scope of the answers, and its limits."""
     text = Text()
     said = {_scope(line.found.of) for line in lines if isinstance(line.found, Rechecked)}
     for checked, not_checked in sorted(said):

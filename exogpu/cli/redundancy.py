@@ -20,7 +20,7 @@ from exogpu.symbolic.prove import prove
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """How many statements were looked at."""
+    """The number of statements looked at."""
 
     count: int
     of: int
@@ -55,7 +55,8 @@ def with_redundant(verdict: Verdict, procedure: Procedure, limits: Limits, bar: 
 
 
 def _question(verdict: Verdict) -> Proved:
-    """What has to hold of a program with less synchronisation: as much as the verdict says."""
+    """Returns the test for a program with less synchronisation: it must satisfy as much as the
+    verdict says."""
     sizes = verdict.sizes
     if sizes is not None:
         return lambda program: not fast.run(program, sizes, locate=False).violations

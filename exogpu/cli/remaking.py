@@ -1,4 +1,4 @@
-"""Whether a certificate's program is that of the kernel, where its source is at hand.
+"""Compares a certificate's program with that of the kernel, if its source is at hand.
 
 The one part of rechecking that reads source and needs the prover's analyses.  Source is run as it
 is loaded, so that only what the user names is read, and what is shipped with exogpu.
@@ -35,7 +35,7 @@ class Sources:
         self._procedures: dict[str, tuple[Procedure, ...]] = {}
 
     def compare(self, certificate: Certificate, program: object) -> Compared:
-        """Why a program is not that of the source; None where the source is not at hand."""
+        """Explains why a program is not that of the source; None if the source is not at hand."""
         targets = self._targets or self._shipped(certificate)
         if not targets:
             return None
@@ -49,8 +49,8 @@ class Sources:
         return min(problems, key=bool)
 
     def derived(self, procedure: str, steps: Sequence[Stepped]) -> Compared:
-        """Why steps are not those by which the source derives a procedure; None where the source
-        is not named."""
+        """Explains why steps are not those by which the source derives a procedure; None if the
+        source is not named."""
         if not self._targets:
             return None
         from exogpu.schedule.certifying.chain import digests
@@ -85,7 +85,7 @@ def _digest(path: Path) -> str | None:
 
 
 def _difference(procedure: Procedure, certificate: Certificate, program: object) -> str:
-    """Why the program is not the procedure's; empty if it is."""
+    """Explains why the program is not the procedure's; empty if it is."""
     assert procedure.ir is not None
     span = procedure.ir.span
     if _digest(Path(span.file)) != certificate.source:

@@ -177,7 +177,7 @@ def draw_verdict(verdict: Verdict, file: str = "") -> Text:
 
 
 def _draw_redundant(found: Sequence[Redundancy]) -> Text:
-    """What may be left out or weakened, one at a time, each with its line."""
+    """Draws the statements that may be left out or weakened, one at a time, each with its line."""
     if not found:
         return Text("  no synchronisation statement can be left out or weakened\n")
     text = Text()
@@ -198,7 +198,7 @@ def _draw_redundant(found: Sequence[Redundancy]) -> Text:
 
 
 def _savings(lines: Sequence[str]) -> Text:
-    """What goes from the emitted kernels."""
+    """Draws the instructions that the emitted kernels lose."""
     if not lines:
         return Text("  no emitted instruction fewer\n", "dim")
     more = len(lines) - 1
@@ -219,6 +219,8 @@ def _headline(verdict: Verdict, file: str) -> Text:
             # Without given sizes, each hazard names the ones at which it happens.
             at = _at(verdict.sizes) if verdict.sizes is not None else ""
             text.append("refuted", "bold red").append(f"{at} ({cost})\n")
+        case "undecided" if not verdict.checked:
+            text.append("not checked", "bold yellow").append(f": {verdict.reason}\n")
         case "undecided":
             text.append("undecided", "bold yellow").append(f"{_at(verdict.sizes)} ({cost})\n")
             text.append("  reason: ").append(_hanging(verdict.reason)).append("\n")
@@ -325,14 +327,14 @@ def _hanging(message: str) -> Text:
 
 
 def draw_summary(verdicts: Sequence[Verdict]) -> Text:
-    """How many procedures have which verdict, in a line."""
+    """Draws the number of procedures with each verdict, in a line."""
     words = Counter(_word(verdict) for verdict in verdicts)
     parts = [f"{count} {word}" for word, count in words.items()]
     return Text(f"{len(verdicts)} procedures: {', '.join(parts)}\n", "bold")
 
 
 def _word(verdict: Verdict) -> str:
-    """What a reader calls the verdict: what is proved at given sizes only is `safe`."""
+    """Returns a reader's word for the verdict: a procedure proved at given sizes only is `safe`."""
     return "safe" if verdict.word == "proved" and verdict.sizes is not None else verdict.word
 
 

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from exogpu.cli.checker import check_all
 from exogpu.cli.doctor import exogpu_version
+from exogpu.cli.files import Unit
 from exogpu.cli.guarded import NO_LIMITS
-from exogpu.cli.loader import Unit
 from exogpu.cli.outcome import Outcome
 from exogpu.cli.places import Places
 from exogpu.cli.render import draw_diagnostics, draw_verdict, shown_path
@@ -38,7 +38,7 @@ class Written:
 
 
 def unloaded(outcome: Outcome) -> Written:
-    """What is said of a file that could not be loaded within the limits."""
+    """Draws the result for a file that could not be loaded within the limits."""
     return Written(outcome, draw_verdict(outcome.verdict))
 
 

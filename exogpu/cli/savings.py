@@ -1,4 +1,4 @@
-"""What leaving out synchronisation saves: the emitted kernels with it and without are compared."""
+"""Compares emitted kernels with and without a synchronisation statement."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Code: TypeAlias = tuple[str, ...]
 
 
 def ranked(procedure: Procedure, found: tuple[Redundancy, ...]) -> tuple[Redundancy, ...]:
-    """What can be written down, first what saves most.
+    """Returns the changes that can be written down, those that save most first.
 
     A procedure without this statement, or with the weaker one, may be ill-formed, or have no
     lowering where the procedure itself has one.

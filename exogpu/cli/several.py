@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from exogpu.cli.checker import check_all, parse_sizes
+from exogpu.cli.files import Unit
 from exogpu.cli.guarded import guarded
-from exogpu.cli.loader import Unit
+from exogpu.cli.imports import Launch, units_of
 from exogpu.cli.outcome import Outcome
 from exogpu.cli.progress import deriving
 from exogpu.cli.render import console
@@ -41,3 +42,13 @@ def checked(
 
     with deriving(bar, cached) as steps:
         yield from guarded(targets, limits, work, lambda outcome: outcome, policy)
+
+
+def checked_imports(
+    targets: Sequence[str], launch: Launch, policy: Policy, limits: Limits, cached: bool
+) -> Iterator[Outcome]:
+    """The outcomes, as soon as each is known."""
+    bar = console(stderr=True).is_terminal
+    for target in targets:
+        for unit in units_of(target, launch):
+            yield from check_all((unit,), None, policy, limits=limits, bar=bar, cached=cached)

@@ -1,4 +1,4 @@
-"""What is known of a check while it goes on: obligations answered, or the first hazard."""
+"""Shows the progress of a check: obligations answered, or the first hazard."""
 
 from __future__ import annotations
 

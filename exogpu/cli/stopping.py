@@ -14,7 +14,7 @@ from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
 
 
 def wrong(code: str, message: str, help: str) -> Diagnostic:
-    """What is wrong with a call."""
+    """Makes the diagnostic for a faulty call."""
     return Diagnostic(code, message, NOWHERE, help)
 
 
@@ -26,7 +26,7 @@ def stop(*diagnostics: Diagnostic) -> NoReturn:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """What is refused, and a folder that cannot be written, end the command."""
+    """Ends the command if its work is refused, or a folder cannot be written."""
     try:
         yield
     except ExoGpuError as error:

@@ -50,7 +50,7 @@ def _outcome(outcome: Outcome) -> Json:
 
 
 def _counts(proof: Proof) -> Json:
-    """How many obligations of each kind there are; a lemma excludes no hazard itself."""
+    """Counts the obligations of each kind; a lemma excludes no hazard itself."""
     kinds = (answered.obligation.kind for answered in proof.answered)
     return dict(Counter("lemma" if isinstance(kind, Lemma) else kind.value for kind in kinds))
 

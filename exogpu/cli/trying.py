@@ -41,7 +41,7 @@ SECONDS: Final = 60.0
 
 @dataclass(slots=True)
 class Instruction:
-    """What became of an instruction's variants."""
+    """The results of an instruction's variants."""
 
     name: str
     packed: dict[Path, Variant] = field(default_factory=dict)
@@ -140,7 +140,7 @@ def emit(
         try:
             _pack(variant, name, file, source, folder, arch, found)
         except ExoGpuError as error:
-            found.refused[str(variant)] = _said(error.diagnostics)
+            found.refused[str(variant)] = _first_diagnostic(error.diagnostics)
         except CompileError as error:
             lines = error.problem.strip().splitlines()
             found.broken[str(variant)] = next((x for x in lines if "error" in x), lines[-1])
@@ -176,7 +176,7 @@ def _pack(
     found.packed[path] = variant
 
 
-def _said(diagnostics: Sequence[Diagnostic]) -> str:
+def _first_diagnostic(diagnostics: Sequence[Diagnostic]) -> str:
     if not diagnostics:
         return "it is not proved"
     first = diagnostics[0]
@@ -219,7 +219,7 @@ def _why_not() -> str:
 
 
 def told(found: Instruction, results: Mapping[str, Result], why_not: str) -> Tried:
-    """What there is to say of an instruction."""
+    """Describes the results for an instruction."""
     if found.not_tried:
         return Tried(f"{found.name}: not tried: {found.not_tried}\n", True, False)
     wrong = {
@@ -240,7 +240,7 @@ def told(found: Instruction, results: Mapping[str, Result], why_not: str) -> Tri
 
 
 def wrongs(result: Result) -> str:
-    """What is wrong in a result of `run_one`; empty if nothing is."""
+    """Describes the fault in a result of `run_one`; empty if there is none."""
     if "hang" in result:
         return f"hangs: no answer in {result['hang']} s"
     if "died" in result:

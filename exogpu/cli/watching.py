@@ -41,7 +41,7 @@ def watch(targets: Collection[str], check: Callable[[], object]) -> NoReturn:
         if console().is_terminal:
             console().clear()
         before = settled(targets, known)
-        known = (*known, *_made(check))
+        known = (*known, *_imported_by(check))
         # What is first heard of in this check counts from now on.
         before = {**seen(targets, known), **before}
         told = f"{len(before)} file{'' if len(before) == 1 else 's'}"
@@ -51,7 +51,7 @@ def watch(targets: Collection[str], check: Callable[[], object]) -> NoReturn:
             sleep(LOOK)
 
 
-def _made(check: Callable[[], object]) -> tuple[str, ...]:
+def _imported_by(check: Callable[[], object]) -> tuple[str, ...]:
     """The files of the modules that a check has imported: its process ends, and they with it."""
     older = frozenset(sys.modules)
 

@@ -1,4 +1,4 @@
-"""Why a synchronisation statement is needed: the obligations whose chains pass it."""
+"""Explains the need for a synchronisation statement: the obligations whose chains pass it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from rich.text import Text
 
 from exogpu.api import Procedure
-from exogpu.cli.loader import Unit
+from exogpu.cli.files import Unit
 from exogpu.ir.types import Policy
 from exogpu.report.model import Mark, Place, Row, Use
 from exogpu.report.obligations import rows_of, uses_of
@@ -52,7 +52,7 @@ def well_formed(units: Iterable[Unit], line: int) -> list[Procedure]:
 
 
 def _asked(unit: Unit, wrong: tuple[Diagnostic, ...], line: int) -> bool:
-    """Whether a line is one of an ill-formed procedure, as far as that could be read."""
+    """Tests whether a line is one of an ill-formed procedure, as far as that could be read."""
     ir = None if unit.procedure is None else unit.procedure.ir
     whole = () if ir is None else (ir.span,)
     spans = (*whole, *(diagnostic.span for diagnostic in wrong))
@@ -62,7 +62,7 @@ def _asked(unit: Unit, wrong: tuple[Diagnostic, ...], line: int) -> bool:
 def why(
     procedures: list[Procedure], line: int, policy: Policy, *, formal: bool = False
 ) -> Iterator[Text]:
-    """What each procedure with marked places on a line says about them.
+    """Yields the explanation of each procedure with marked places on a line.
 
     Raises ExoGpuError where none has any.
     """

@@ -1,4 +1,5 @@
-"""What to do where no edit of the kernel is tried: contracts, flags, roles that share a phase."""
+"""Advice for hazards for which no edit of the kernel is tried: contracts, flags, roles that share a
+phase."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ from exogpu.result.hazards import HazardKind
 
 
 def advice(violation: Violation, resides: bool, program: Program | None = None) -> str:
-    """What holds of the two accesses whatever the kernel is; empty where nothing does.  Of memory
-    that `resides` one cluster executes both tasks."""
+    """Returns advice that holds for the two accesses whatever the kernel is; empty if there is
+    none. Of memory that `resides` one cluster executes both tasks."""
     if violation.kind is HazardKind.LEAK:
         return (
             f"write {violation.variable} in each task before it is read there: clusters choose "
@@ -51,7 +52,7 @@ def advice(violation: Violation, resides: bool, program: Program | None = None) 
 
 
 def _of_tasks(violation: Violation, program: Program | None) -> str:
-    """What lets two tasks access one element, or keeps them from it."""
+    """Explains what lets two tasks access one element, or keeps them from it."""
     if told := _contracts(violation, program):
         return told
     if program is not None and any(v.counts_all for v in program.variables):
@@ -66,7 +67,7 @@ def _of_tasks(violation: Violation, program: Program | None) -> str:
 
 
 def _whole_window(violation: Violation, program: Program | None) -> str:
-    """Of an instruction that accesses what its own conditions admit: it counts for more."""
+    """Explains that an instruction counts as accessing more than its own conditions admit."""
     sites = [op.origin for op in (violation.record, violation.check) if op is not None]
     partial = {
         op.origin.instr: op.origin.span.line
@@ -86,7 +87,7 @@ def _whole_window(violation: Violation, program: Program | None) -> str:
 
 
 def otherwise(violation: Violation, program: Program | None) -> str:
-    """What to think of where nothing that was tried helps."""
+    """Returns advice for the case that no repair helps."""
     variable = _barrier(violation, program)
     if variable is not None and program is not None:
         if variable.counts_all:

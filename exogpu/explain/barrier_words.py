@@ -1,4 +1,4 @@
-"""What is wrong with a barrier itself, in words: BARRIER, DEADLOCK and PHASE."""
+"""Messages for faults of a barrier itself: BARRIER, DEADLOCK and PHASE."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def _signalled(program: Program, check: Await) -> Iterator[Repair]:
 
 
 def _may_reach(op: Arrive, index: tuple[int, ...]) -> bool:
-    """Whether the element may be among the targets: no constant index says otherwise."""
+    """Tests whether the element may be among the targets: no constant index says otherwise."""
     return any(_reaches(target, index) for target in op.targets)
 
 
@@ -247,7 +247,7 @@ def _too_few(
     arrives: list[Arrive],
     late: list[Arrive],
 ) -> str:
-    """Which Arrive does not come before an Await, as far as the program tells."""
+    """Explains which Arrive does not come before an Await, as far as the program shows."""
     z, barrier = element_of(violation), _barrier(violation)
     early = [op for op in arrives if op not in late]
     counts = None
@@ -268,7 +268,7 @@ def _too_few(
 
 
 def _comes_later(program: Program | None, arrive: Arrive, wait: Await) -> bool:
-    """Whether an Arrive stands behind an Await, in the program with its macros read."""
+    """Tests whether an Arrive stands behind an Await, in the program with its macros read."""
     ops = [] if program is None else list(operations(program.body))
     if arrive not in ops or wait not in ops:
         return _line(arrive) > _line(wait)
@@ -432,7 +432,7 @@ def _mechanism(program: Program | None, name: Sym | None) -> BarrierMechanism | 
 
 
 def _arrives(program: Program | None, name: Sym | None) -> list[Arrive]:
-    """Where a barrier is arrived on, as in the program text."""
+    """Returns the Arrives on a barrier, as in the program text."""
     ops = () if program is None else operations(program.body)
     return [op for op in ops if isinstance(op, Arrive) and name in _names(op)]
 

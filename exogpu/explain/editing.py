@@ -1,7 +1,7 @@
-"""What an edit makes of a program.
+"""Applies an edit to a program.
 
 An edit is `None` where it cannot be made: a barrier that has ended, an iterator that is not known
-there, a pair of timelines that no lowering keeps (decision 24).
+there, a pair of timelines that no lowering keeps (decision `lowering-claims`).
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _with_first(program: Program, edit: First) -> Program | None:
     if second is not None and not all(_is_second(program, op, second) for op in copies):
         return None
     if isinstance(edit.op, Arrive) and _is_group(program, edit.op.home.name):
-        # Its timeline says which kind of group it is (decision 16).
+        # Its timeline says which kind of group it is (decision `solitary-mechanisms`).
         kinds = {group_kind(tl) for tl in SYNC_TIMELINES.values() if _has(edit.op, tl, program)}
         if group_kind(first) not in kinds:
             return None
@@ -132,7 +132,7 @@ def _with_first(program: Program, edit: First) -> Program | None:
 
 
 def _has(op: Arrive, timeline: SyncTL, program: Program) -> bool:
-    """Whether it may be an Arrive on this timeline."""
+    """Returns whether an Arrive may be on this timeline."""
     return (op.pre, op.transitive) == (timeline.under(program.policy).full, timeline.transitive)
 
 
@@ -167,7 +167,8 @@ def _with_skip(program: Program, edit: Skip) -> Program | None:
 
 
 def _deepened(program: Program, made: Program, name: Sym) -> Program:
-    """With the ring depths that the skips of a barrier's guard group give now (decision 12)."""
+    """With the ring depths that the skips of a barrier's guard group give now (decision
+    `mbarrier-phase`)."""
     (variable,) = (v for v in program.variables if v.name == name)
     guard = variable.guard or variable.name
     group = {v.name for v in program.variables if guard in (v.name, v.guard)}
@@ -181,7 +182,7 @@ def _deepened(program: Program, made: Program, name: Sym) -> Program:
 
 
 def _skips(program: Program, group: set[Sym]) -> int:
-    """What the ring depth of a guard group is the sum of."""
+    """Returns the sum that the ring depth of a guard group is."""
     most = dict.fromkeys(group, 0)
     for op in operations(program.body):
         if isinstance(op, Await) and op.barrier.name in group and op.n < 0:
@@ -265,7 +266,7 @@ def _inserted(program: Program, around: Path, at: int, new: Block) -> Program | 
 
 
 def _statement(program: Program, path: Path) -> tuple[int, int]:
-    """Where the operations of a statement begin and end in their block."""
+    """Returns the positions at which the operations of a statement begin and end in their block."""
     block = program.body
     for _, op in path[:-1]:
         assert isinstance(op, Loop | Guard)
@@ -467,7 +468,7 @@ def _names(op: Op) -> set[Sym]:
 
 
 def _lives(program: Program, path: Path, name: Sym) -> bool:
-    """Whether a barrier is allocated where the path ends."""
+    """Tests whether a barrier is allocated at the end of the path."""
     block, alive = program.body, False
     for place, op in path:
         for earlier in block[:place]:

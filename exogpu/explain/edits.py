@@ -157,7 +157,7 @@ Edit: TypeAlias = (
 
 
 class Cost(IntEnum):
-    """What a repair costs a pipeline: of several that help the first one is proposed."""
+    """The cost of a repair for a pipeline; the cheapest repair that helps is proposed."""
 
     NOTHING = 0
     """It goes on as it did."""
@@ -169,18 +169,18 @@ class Cost(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What would mend a violation: in words, and what it does to the program."""
+    """A repair of a violation: in words, and as an edit of the program."""
 
     text: str
     edit: Edit
     given: Cost | None = None
-    """What it costs, where its edit does not tell."""
+    """The cost, where the edit alone does not determine it."""
     changes: tuple[Change, ...] = ()
-    """Of the source, where they are known; see `Hazard.changes`."""
+    """The changes of the source, where they are known; see `Hazard.changes`."""
 
     @property
     def cost(self) -> Cost:
-        """What it costs a pipeline."""
+        """The cost of the repair for a pipeline."""
         if self.given is not None:
             return self.given
         match self.edit:

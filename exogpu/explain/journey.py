@@ -1,4 +1,5 @@
-"""What becomes of one access: which syncs pass its visibility on, and which do not, and why.
+"""Follows one access: the syncs that pass its visibility on, and those that do not, with the
+reason.
 
 An observer of the machine, which records this one access alone: from there to the check that
 fails, with the syncs between.  Of the tasks it runs those of the two sides.
@@ -58,7 +59,7 @@ PATIENCE: Final = 500_000
 
 
 class Why(Enum):
-    """Why a sync does not pass an access on."""
+    """A reason why a sync does not pass an access on."""
 
     UNSEEN = "none of its threads has seen the access by then"
     TIMELINE = "they have seen it, on no timeline of its first set"
@@ -79,7 +80,8 @@ class PassedOn:
     after: PassedOn | None
     """The one that made it visible to this one's threads; None where the access itself did."""
     carried: QualSet = frozenset()
-    """The timelines of the async proxy on which it is passed on in full (decision 7d)."""
+    """The timelines of the async proxy on which it is passed on in full (decision
+    `proxy-fence-anywhere`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +99,7 @@ class Missed:
     arrive: Missed | None = None
     """Of an Await: the Arrive that should have passed it on."""
     bound: int = -1
-    """Of an Await: its Max, the last arrival that it waits for."""
+    """For an Await: its Max, the last arrival that it waits for."""
 
 
 @dataclass(slots=True, eq=False)
@@ -140,8 +142,8 @@ def follow(program: Program, sizes: Mapping[str, int], violation: Violation) -> 
 def counts_at(
     program: Program, sizes: Mapping[str, int], violation: Violation, barrier: Sym
 ) -> tuple[int, int] | None:
-    """How often the violation's element of a barrier has been arrived on and awaited before the
-    operation that fails; None where the way there is too long."""
+    """Counts arrivals and awaits on the violation's element of a barrier before the operation that
+    fails; None if the way there is too long."""
     way = _Way(*_needed(program, violation))
     state = execute(way.program, sizes, way).barriers.get(barrier)
     if state is None or way.left < 0:
@@ -220,7 +222,7 @@ class _Way(Observer):
         return not (self._over and isinstance(at.op, CheckBarrier | Await))
 
     def iterations(self, loop: Loop, values: range) -> Iterable[int]:
-        """Those on the way from the access to the check."""
+        """Selects the iterations on the way from the access to the check."""
         only = self._only.get(loop)
         return values if only is None else sorted(only & set(values))
 
@@ -240,11 +242,11 @@ class _Way(Observer):
         return made[: self.most]
 
     def arrived(self, at: Moment, arrival: Arrival) -> None:
-        """Of an Arrive, what it may pass on next."""
+        """Notes the arrival that an Arrive may pass on next."""
         self._signal = arrival
 
     def awaited(self, at: Moment, waiting: Waiting) -> None:
-        """What it may pass on next."""
+        """Notes the wait that an Await may pass on next."""
         self._signal = waiting
 
     def passed(self, at: Moment, record: VisibilityRecord, given: Given) -> None:
@@ -330,7 +332,7 @@ def _parent(journey: Journey, op: Fence | Arrive, threads: Threads) -> PassedOn 
 def _unreleased(
     journey: Journey, element: Element, bound: int
 ) -> tuple[Why, tuple[Element, int] | None, Missed | None]:
-    """Why an Await on this element, up to this rank, finds no tag of the access."""
+    """Explains why an Await on this element, up to this rank, finds no tag of the access."""
     here = [rank for rank, *_ in journey.record.tags.get(element, ())]
     waited = [missed for rank, missed in journey.uncarried.get(element, ()) if rank <= bound]
     best = max(waited, key=lambda missed: bool(missed.seen), default=None)

@@ -19,14 +19,14 @@ class Overlapping:
     second: int
 
     def missing(self, action: str) -> str:
-        """Why nothing orders them."""
+        """Explains why nothing orders the launches."""
         return (
             f"the launch at line {self.second} is dependent: it may begin before that of line "
             f"{self.first} has ended, and nothing waits for it before {action}"
         )
 
     def advice(self) -> str:
-        """What does."""
+        """Returns the remedy."""
         return (
             f"wait first: move {WAIT} before it, where the same threads take part; or write none "
             "in this launch, which then waits before everything else"

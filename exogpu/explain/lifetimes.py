@@ -1,4 +1,4 @@
-"""Who takes the bytes of a shared variable after its end: what FREE protects it from."""
+"""Finds who takes the bytes of a shared variable after its end: FREE protects it from that."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ LARGER: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Successor:
-    """What takes the memory of a variable."""
+    """Names the statement or task that takes the memory of a variable."""
 
     called: str
     """`the next task of this CTA`"""
     loops: tuple[Loop, ...] = ()
-    """Of a task or an iteration: the loops that have to have another."""
+    """For a task or an iteration: the loops that must have a second iteration."""
 
 
 def successor(program: Program, check: Check) -> Successor | None:
-    """What may overwrite the memory that ends: `the next task of this CTA`; None of host memory.
+    """Finds who may overwrite the memory that ends: `the next task of this CTA`; None on the host.
 
     A shared variable gives its bytes to the next one of its block, to the next iteration around
     it, or at the end of its task to the next task of the CTA.
@@ -62,18 +62,18 @@ def first_successor(program: Program, loops: Sequence[Loop], sizes: Mapping[str,
     if not loops or any(control_variables(extent) - known for extent in extents):
         return ""
 
-    def several(name: object, value: int) -> bool:
+    def has_two_iterations(name: object, value: int) -> bool:
         at = {**env, **{one: value for one in env if one is name}}
         asked = (c for c in program.preconditions if control_variables(c) <= known)
         return prod(evaluate(e, at) for e in extents) > 1 and all(holds(c, at) for c in asked)
 
-    if several(None, 0):
+    if has_two_iterations(None, 0):
         return ""
     used = frozenset[object]().union(*map(control_variables, extents))
     sought = [one for one in env if one in used]
     for more in range(1, LARGER):
         for name in sought:
-            if several(name, env[name] + more):
+            if has_two_iterations(name, env[name] + more):
                 return f"{name} = {env[name] + more}"
     return ""
 

@@ -69,7 +69,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class BrokenLink:
-    """How far the access of a violation got towards the check that needs it."""
+    """The progress of a violation's access towards the check that needs it."""
 
     reached: tuple[Hop, ...]
     """The chain of syncs that passed it on, first to last; empty if none did."""
@@ -133,7 +133,7 @@ class _Teller:
         return BrokenLink(self._chain(self._furthest()), *told)
 
     def _of_tasks(self) -> BrokenLink:
-        """Two tasks are ordered by flags alone (decision 37)."""
+        """Two tasks are ordered by flags alone (decision `flags`)."""
         if not any(variable.counts_all for variable in self.program.variables):
             return BrokenLink((), "tasks of one kernel are never ordered, but by flags")
         if (taken := self._flag_takes_less()) is not None:
@@ -172,7 +172,7 @@ class _Teller:
         return BrokenLink(reached, missing, advice=advice)
 
     def _is_ours(self, op: Op, threads: Threads) -> bool:
-        """Whether threads of the check learn what a sync passes on."""
+        """Tests whether threads of the check learn of accesses that a sync passes on."""
         meets = shares if self.check.convergent else covers
         return isinstance(op, Fence | Await) and meets(threads, self.blind)
 
@@ -220,13 +220,13 @@ class _Teller:
         return missing, () if isinstance(before.op, Arrive) else _fuller(before, needs)
 
     def _accesses(self, timelines: QualSet) -> str:
-        """Those that the two sites name stand without their short names."""
+        """Describes accesses on timelines; without short names where the sites have them."""
         told = self.check.timelines if not self.check.free else frozenset[QualTL]()
         made = self.record.timeline
         return accesses_on(timelines, told if made is None else told | {made})
 
     def _is_overtaken(self) -> bool:
-        """Whether policy ptx asks for a proxy fence between the two accesses."""
+        """Tests whether policy ptx asks for a proxy fence between the two accesses."""
         proxied = self.check.timelines & ASYNC_PROXY and self.record.timeline not in ASYNC_PROXY
         return bool(proxied) and self.policy is Policy.PTX
 
@@ -239,7 +239,7 @@ class _Teller:
         )
 
     def _told(self, missed: Missed | None) -> tuple[str, tuple[Repair, ...]]:
-        """Why the sync that stands nearest to the check did not pass the access on."""
+        """Explains why the sync nearest to the check did not pass the access on."""
         if missed is None:
             if not (self.journey.passed or self.journey.missed or self.journey.uncarried):
                 missing = f"no synchronisation stands between {self._access()} and {self._action()}"
@@ -293,7 +293,7 @@ class _Teller:
     # --- repairs --------------------------------------------------------------------------
 
     def _wider(self) -> tuple[Repair, ...]:
-        """How the furthest sync could reach the threads of the check."""
+        """Returns repairs by which the furthest sync reaches the threads of the check."""
         last, asked = self._furthest(), second_timeline(self.check.timelines)
         if last is None or is_launch(last.op) or EVERYONE in self.blind:
             return ()
@@ -318,7 +318,7 @@ class _Teller:
         return (Repair(text, edit), Repair(text, replace(edit, widest=True)), *behind)
 
     def _taken(self, culprit: Missed) -> tuple[Repair, ...]:
-        """What lets a sync take an access that its threads have seen on other timelines."""
+        """Returns repairs by which a sync takes an access that its threads saw on other ones."""
         assert isinstance(culprit.op, Fence | Arrive)
         here, line = _name(culprit.op), culprit.op.origin.span.line
         for passed in self.journey.passed:
@@ -434,8 +434,7 @@ class _Teller:
     def _access(self) -> str:
         """`the example_wgmma of line 37`"""
         what = "write" if self.record.mutate else "read"
-        what = synchronises(self.record, self.program.variables) or what
-        what = self.record.origin.instr or what
+        what = self.record.origin.instr or synchronises(self.record, self.program.variables) or what
         return f"the {what} of line {self.record.origin.span.line}"
 
     def _ours(self) -> str:
@@ -449,8 +448,8 @@ class _Teller:
 
 
 def verb_of(check: Check) -> str:
-    """What a check's access does to what it finds: of one that reads and writes the read comes
-    first, but it is the write that reads before it meet."""
+    """Returns the verb for a check's access: "read" if it reads and writes, since the read comes
+    first."""
     return "read" if check.reads and check.mutates else "write"
 
 
@@ -463,7 +462,8 @@ def _specific(missed: Missed) -> int:
 
 
 def _fuller(passed: PassedOn, asked: QualSet) -> tuple[Repair, ...]:
-    """What makes a sync full on timelines that it orders in time only, or not at all."""
+    """Returns repairs that make a sync full on timelines that it orders in time only, or not at
+    all."""
     assert isinstance(passed.op, Fence | Await)
     if not asked or (isinstance(passed.op, Fence) and passed.op.launch):
         return ()

@@ -16,14 +16,17 @@ def loops_apart(
     if program is None:
         return None
     order = {op: at for at, op in enumerate(operations(program.body))}
-    found = [_apart(program, wait, op) for op in sorted(arrives, key=lambda op: order.get(op, -1))]
+    found = [
+        _separate_loops(program, wait, op)
+        for op in sorted(arrives, key=lambda op: order.get(op, -1))
+    ]
     if not found or None in found or any(order.get(op, -1) < order[wait] for op in arrives):
         return None
     return found[0]
 
 
 def advice_of(loops: tuple[Loop, Loop]) -> str:
-    """What to write instead."""
+    """Returns advice on what to write instead."""
     first, second = (loop.origin.span.line for loop in loops)
     return (
         f"a kernel is read in sequence, and the loop at line {first} is over before that at line "
@@ -32,7 +35,7 @@ def advice_of(loops: tuple[Loop, Loop]) -> str:
     )
 
 
-def _apart(program: Program, wait: Await, arrive: Arrive) -> tuple[Loop, Loop] | None:
+def _separate_loops(program: Program, wait: Await, arrive: Arrive) -> tuple[Loop, Loop] | None:
     mine, theirs = (list(path_to(program.body, op)) for op in (wait, arrive))
     while mine and theirs and mine[0][1] is theirs[0][1]:
         mine, theirs = mine[1:], theirs[1:]

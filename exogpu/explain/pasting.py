@@ -332,7 +332,7 @@ def _fresh(name: str, path: Path) -> str:
 
 
 def _divides(stmt: ast.stmt) -> bool:
-    """Whether it is a `cuda_threads` loop."""
+    """Tests whether it is a `cuda_threads` loop."""
     return _loop_of(stmt) == "cuda_threads"
 
 

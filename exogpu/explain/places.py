@@ -40,10 +40,10 @@ from exogpu.result.errors import Span
 from exogpu.result.hazards import Change, Replacement
 
 Path: TypeAlias = tuple[Stmt, ...]
-"""What encloses a statement, outermost first, and last the statement."""
+"""The statements that enclose a statement, outermost first, and the statement itself."""
 
 Anew: TypeAlias = Mapping[int, tuple[Stmt, ...]]
-"""What stands in the place of some statements, by `id`."""
+"""New statements for some statements, by `id` of the old one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +56,7 @@ class Gap:
 
     @property
     def key(self) -> tuple[Span, bool]:
-        """What tells it from other places of the text."""
+        """A key that differs for different places of the text."""
         return self.anchor.span, self.after
 
 
@@ -86,7 +86,7 @@ def next_to(path: Path, after: bool) -> Gap:
 
 
 def at_the_end(proc: Proc, declared: Span) -> list[Gap]:
-    """Where the memory of a variable ends: after the last statement before that."""
+    """Finds the place after the last statement before the memory of a variable is freed."""
     found = []
     for path in paths(proc.body):
         if isinstance(path[-1], Free) and path[-1].span == declared:
@@ -127,7 +127,7 @@ def _at(block: Sequence[Stmt], wanted: Stmt) -> int:
 
 
 def _is_alone(stmt: Stmt) -> bool:
-    """Whether it divides threads among its iterations."""
+    """Returns whether a statement divides threads among its iterations."""
     return isinstance(stmt, For) and isinstance(stmt.mode, CudaThreads)
 
 

@@ -88,7 +88,8 @@ def _by_completion(name: str) -> bool:
 def completion(
     first: str, second: str, record: Record, program: Program, words: str
 ) -> tuple[Repair, ...]:
-    """How threads wait for an asynchronous access: its commit group, or the barrier it signals.
+    """Returns repairs that wait for an asynchronous access: by its commit group, or the barrier it
+    signals.
 
     `words` is where they do.  Nothing for a copy that signals a barrier: an Await of it is missing
     in a place that the kernel has to choose, or it does not wait for this copy.
@@ -176,7 +177,7 @@ def _arrives_after(record: Record, group: Access, program: Program) -> tuple[Arr
 
 
 def general_repairs(violation: Violation, program: Program) -> tuple[Repair, ...]:
-    """What may order the two accesses if nothing stood between them."""
+    """Yields repairs that order the two accesses if nothing stood between them."""
     check, record = violation.check, violation.record
     assert isinstance(check, Check) and isinstance(record, Record)
     if record.timeline is None or are_tasks(violation):
@@ -222,11 +223,11 @@ def _on_cpu(
 
 
 def are_tasks(violation: Violation) -> bool:
-    """Whether the two accesses are of two tasks, which nothing orders."""
+    """Tests whether the two accesses are of two tasks, which nothing orders."""
     tasks = violation.task, violation.record_task
     return None not in tasks and tasks[0] != tasks[1]
 
 
 def resident_names(program: Program) -> frozenset[str]:
-    """What serves one task of a cluster after another."""
+    """Returns the names of variables that serve one task of a cluster after another."""
     return frozenset(v.name.name for v in program.variables if v.resident)

@@ -69,7 +69,7 @@ def _loop_around(path: Path) -> int | None:
 
 
 def _scopes(around: Path) -> list[Stmt]:
-    """Those of the statements around another that say which threads execute it."""
+    """Selects the statements around another that choose the threads that execute it."""
     return [
         stmt
         for stmt in around

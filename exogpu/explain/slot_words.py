@@ -9,8 +9,10 @@ from exogpu.machine.violation import Violation
 
 
 def slot_words(program: Program, violation: Violation) -> tuple[str, str, Origin] | None:
-    """What is wrong, what helps, and the access that the one at fault is compared with; None where
-    the requirement is not one of the program's own."""
+    """Returns the defect, the remedy and the access that the one at fault is compared with.
+
+    Returns None where the requirement is not one of the program's own.
+    """
     assert isinstance(violation.check, Require)
     asked = comparison_of(program, violation.check)
     if asked is None:

@@ -66,7 +66,7 @@ class _TooLongError(Exception):
 
 
 def pair_of(violation: Violation) -> Pair:
-    """What tells one hazard from another."""
+    """Returns the key that distinguishes one hazard from another."""
     record = None if violation.record is None else violation.record.origin.span
     return violation.kind, violation.variable, record, violation.check.origin.span
 
@@ -75,8 +75,10 @@ class Judge(Protocol):
     """Judges repairs without running the program."""
 
     def mends(self, violation: Violation, key: Hashable, changed: Program) -> bool | None:
-        """Whether a change, told from others by its key, mends a violation, and brings no other;
-        None where it cannot tell."""
+        """Returns whether a change mends a violation and brings no other; None if it cannot tell.
+
+        The key differs for different changes.
+        """
 
 
 class Writer(Protocol):
@@ -92,10 +94,10 @@ class Budget:
     def __init__(self, seconds: float = ALL_PATIENCE) -> None:
         self.left = seconds
         self.used_up = False
-        """Whether something was left out for want of time."""
+        """True once something was left out for want of time."""
 
     def allows(self, most: float = inf) -> bool:
-        """Whether there is time left, of so much at most; if not, something is left out."""
+        """Returns whether time is left, `most` seconds at most; if not, something is left out."""
         if min(self.left, most) > 0:
             return True
         cut_short()
@@ -188,8 +190,10 @@ class Trials:
         return None
 
     def _is_only_written(self, edit: Edit) -> bool:
-        """Whether an edit says too little of the program: of a statement that is read several
-        times, the procedure tells which readings belong together."""
+        """Returns whether an edit is tried only as a change of the procedure.
+
+        If a statement is read several times, the procedure tells which readings belong together.
+        """
         match edit:
             case Drained() | Delayed() | Counted():
                 return True
@@ -200,7 +204,7 @@ class Trials:
                 return False
 
     def _helps(self, violation: Violation, edit: Edit, key: Hashable, changed: Program) -> bool:
-        """Whether the hazard is gone, and no other one has come."""
+        """Returns whether the hazard is gone, and no other one has come."""
         if self._judge is not None:
             with self._budget.spent():
                 answer = self._judge.mends(violation, key, changed)
@@ -209,9 +213,10 @@ class Trials:
         return self._helps_at_sizes(pair_of(violation), edit, key, changed)
 
     def _helps_at_sizes(self, pair: Pair, edit: Edit, key: Hashable, changed: Program) -> bool:
-        """Whether it is so at some sizes.
+        """Returns whether an edit removes the hazard at the sizes that are tried.
 
-        An Await that skips more puts off the step that fails: it has to help twice as far, too."""
+        An Await that skips more puts off the step that fails: it has to help twice as far, too.
+        """
         sizes = list(self._tried(pair))
         if isinstance(edit, Skip) and sizes == [self._sizes]:
             sizes += _doubled(self._program, self._sizes)

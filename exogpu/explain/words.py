@@ -235,7 +235,7 @@ def _where(violation: Violation) -> str:
 
 
 def _unwritten(violation: Violation) -> str:
-    """Says what a read finds that no write of its task has written; empty of other hazards."""
+    """Describes a read of what no write has written; empty for other hazards."""
     read = f"the read of {element_of(violation)}"
     if violation.kind is HazardKind.UNINIT:
         return f"{read} finds what its memory holds: nothing has written it since its allocation"
@@ -262,7 +262,7 @@ first, and say it better."""
 
 
 def _unmet(violation: Violation, sizes: Mapping[str, int], program: Program | None) -> Hazard:
-    """What a statement requires, and is not so."""
+    """Describes a requirement of a statement that does not hold."""
     message, help, first = UNMET[violation.kind].format(name=violation.variable), "", None
     if violation.kind is HazardKind.SLOT and program is not None:
         told = slot_words(program, violation)
@@ -315,7 +315,7 @@ def hazard_of_bounds(violation: bounds.Breach) -> Hazard:
     assert isinstance(violation.finding, Outside)
     sizes = dict(violation.sizes)
     outside = violation.finding
-    inner = frozenset[Sym]() if outside.call is None else _inside(outside.call.instr)
+    inner = frozenset[Sym]() if outside.call is None else _body_iterators(outside.call.instr)
     iteration = tuple(
         (s.name, n) for s, n in violation.point.items() if s.name not in sizes and s not in inner
     )
@@ -346,8 +346,8 @@ def hazard_of_bounds(violation: bounds.Breach) -> Hazard:
     )
 
 
-def _inside(instr: Instr) -> frozenset[Sym]:
-    """The iterators and control parameters of an instruction: its caller has no such names."""
+def _body_iterators(instr: Instr) -> frozenset[Sym]:
+    """Lists the iterators and control parameters of an instruction, which its caller has not."""
     params = (p.name for p in instr.params if isinstance(p, ControlParam))
     return frozenset({*params, *(s.iterator for s in walk(instr.body) if isinstance(s, For))})
 
@@ -381,22 +381,22 @@ def _site(
 ) -> Occurrence:
     threads = "" if iteration is None else _threads(op, dict(sizes) | dict(iteration))
     variables = () if program is None else program.variables
-    made = frozenset[str]() if program is None else _made(program, op)
+    own = frozenset[str]() if program is None else _own_iterators(program, op)
     return Occurrence(
         op.origin.span,
         op.origin.text,
         "" if synchronises(op, variables) else short_names(op),
         threads,
-        tuple((name, value) for name, value in iteration or () if name not in made),
+        tuple((name, value) for name, value in iteration or () if name not in own),
         role,
         called(op, variables),
         op.origin.ends,
     )
 
 
-def _made(program: Program, op: Op) -> frozenset[str]:
-    """The iterators around an operation that its source does not name: those of the units that an
-    instruction is distributed over."""
+def _own_iterators(program: Program, op: Op) -> frozenset[str]:
+    """Lists the iterators that the conversion puts around an operation: those of the units that an
+    instruction is distributed over.  The source does not name them."""
     around = loops_of(path_to(program.body, op))
     own = (loop for loop in around if loop.origin.span == op.origin.span)
     return frozenset(loop.iterator.name for loop in own)
@@ -422,7 +422,7 @@ def _threads(op: Op, values: Mapping[str, int]) -> str:
 def _repairs(
     violation: Violation, broken: BrokenLink | None, program: Program | None
 ) -> tuple[Repair, ...]:
-    """What may mend the broken link; then what may order the two accesses without any.
+    """Returns repairs of the broken link; then those that order the two accesses without any.
 
     A free after an ordinary access asks for a Fence of all threads: no longer chain is better.
     """
@@ -438,7 +438,7 @@ def _repairs(
 def _unordered(
     violation: Violation, sizes: Mapping[str, int], program: Program | None
 ) -> tuple[str, str]:
-    """What is not ordered, and what the second statement is; empty where the kind tells."""
+    """Says which accesses are not ordered, and names the second statement, if the kind does not."""
     element, check, record = element_of(violation), violation.check, violation.record
     assert isinstance(check, Check) and isinstance(record, Record)
     if record.timeline is None:
@@ -465,7 +465,7 @@ def _unordered(
 def _overwritten(
     access: str, check: Check, sizes: Mapping[str, int], program: Program | None
 ) -> tuple[str, str]:
-    """Who takes the bytes of memory that ends, and where."""
+    """Says who takes the bytes of memory that ends, and where."""
     by = None if program is None else successor(program, check)
     if program is None or by is None:
         return f"{access} is not ordered before its memory ends", ""

@@ -1,4 +1,4 @@
-"""What the text of an instruction knows of where its operands in memory lie.
+"""Addresses of operands in memory, as fields of an instruction's text.
 
 A field `{src}` is a pointer to the first element of a window, `{src.strides[0]}` the distance of
 neighbours in its first dimension, `{src.ld}` that in the last but one.  Of a dimension whose

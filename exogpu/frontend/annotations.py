@@ -64,12 +64,12 @@ def annotation(node: ast.expr, ctx: Context) -> DataAnnotation | BarrierAnnotati
 
 
 def _is_defined(node: ast.expr, ctx: Context) -> bool:
-    """Whether Python has the name, as of a type that the enclosing scope names."""
+    """Tests whether Python has the name, as of a type that the enclosing scope names."""
     return isinstance(node, ast.Name) and node.id in ctx.source.names
 
 
 def _typed(foreign: str | None, extents: list[ast.expr]) -> str:
-    """How the type is written."""
+    """Describes how to write the type."""
     if foreign is not None and not extents and foreign.startswith(("i", "ui")):
         return f"an integer parameter is n: size (1 or more) or i: index; data is {foreign}"
     if foreign is not None:

@@ -1,4 +1,4 @@
-"""What a procedure may call: procedures, and instructions with compile-time parameters."""
+"""Callees of a procedure: procedures, and instructions with compile-time parameters."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def _data_argument(param: DataParam, node: ast.expr, ctx: Context) -> Access | C
 
 
 def _moved(given: Data, param: DataParam) -> str:
-    """How a variable gets into the memory that a parameter asks for."""
+    """Suggests how a variable gets into the memory that a parameter asks for."""
     remedy = f"declare {given.name} @ {param.memory.name}, or use another instruction"
     if param.memory.swizzle and given.memory.space is Space.SHARED:
         return f"{remedy}, or swizzle={given.memory.swizzle or 0} where it takes a swizzle"

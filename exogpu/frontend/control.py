@@ -163,7 +163,7 @@ def condition(node: ast.expr, ctx: Context) -> BExpr:
         return Truth(ctx.evaluate(node, bool) is True, span)
     match node:
         case ast.BoolOp():
-            return _several(node, ctx)
+            return _conjunction_or_disjunction(node, ctx)
         case ast.UnaryOp(op=ast.Not()):
             term = condition(node.operand, ctx)
             return Truth(not term.value, span) if isinstance(term, Truth) else Not(term, span)
@@ -189,7 +189,7 @@ def condition(node: ast.expr, ctx: Context) -> BExpr:
             )
 
 
-def _several(node: ast.BoolOp, ctx: Context) -> BExpr:
+def _conjunction_or_disjunction(node: ast.BoolOp, ctx: Context) -> BExpr:
     """Conditions of which all or one shall hold.  What Python values decide is resolved: after a
     false one, of all, no other is read."""
     span = ctx.source.span(node)

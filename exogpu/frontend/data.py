@@ -121,7 +121,8 @@ def access(node: ast.expr, ctx: Context) -> tuple[Access, Data | Barrier]:
 
 
 def _own_copy(meaning: Data | Barrier, given: int, ctx: Context) -> tuple[Point, ...]:
-    """Of a value of a row, which has copies, the thread's own: `r[m]` in a loop over a fragment."""
+    """Returns the index of the thread's own copy of a row's value: `r[m]` in a loop over a
+    fragment."""
     if isinstance(meaning, Barrier) or meaning.memory.layout != "rows" or ctx.copy is None:
         return ()
     return (Point(ctx.copy),) if given + 1 == len(meaning.shape) else ()
@@ -223,8 +224,8 @@ def data(node: ast.expr, ctx: Context) -> tuple[DExpr, DataType | None]:
 
 
 def _is_operation(node: ast.expr) -> bool:
-    """Whether an expression is made by the language's operators and functions, not by Python's:
-    `7 / 3` means what its type says."""
+    """Tests whether the language's operators and functions make an expression, not Python's: `7 /
+    3` means what its type says."""
     match node:
         case ast.BinOp():
             return type(node.op) in _OPERATORS

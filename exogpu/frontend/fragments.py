@@ -74,7 +74,7 @@ def _threads(count: int) -> CollUnit:
 
 
 def _copy(found: Fragment, digits: Mapping[Held, Sym]) -> CExpr:
-    """Which of the lanes of a quad the thread is: the last digits of its number."""
+    """Returns the thread's lane in its quad: the last digits of its number."""
     total: CExpr = Int(0)
     for one in found.holders:
         if one.digit.stride < COPIES:

@@ -13,7 +13,8 @@ from exogpu.result.errors import Diagnostic, Span
 def check_in_place(
     name: str, named: tuple[str, ...], params: tuple[Param, ...], body: Block, span: Span
 ) -> Iterator[Diagnostic]:
-    """What keeps an instruction from working in place on the parameters that it names (T245)."""
+    """Yields the reasons why an instruction cannot work in place on the parameters that it names
+    (T245)."""
     data = {p.name.name: p for p in params if isinstance(p, DataParam)}
     chosen = [data[n] for n in named if n in data]
     for missing in (n for n in named if n not in data):
@@ -37,7 +38,7 @@ def _refused(name: str, why: str, span: Span) -> Diagnostic:
 
 
 def _element_by_element(block: Block, names: frozenset[Sym], iterators: tuple[Sym, ...]) -> bool:
-    """Whether one statement an iteration takes the operands, at an index of its own."""
+    """Tests whether one statement an iteration takes the operands, at an index of its own."""
     match [stmt for stmt in block if not isinstance(stmt, Pass)]:
         case []:
             return True

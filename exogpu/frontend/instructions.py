@@ -144,8 +144,10 @@ class InstructionTemplate:
             raise self._wrong(message, "give a byte, 0 to 255")
 
     def _check_constants(self, data: list[DataParam], body: Block) -> None:
-        """What is passed by value needs no synchronisation: kernels only read it, and at CPU scope
-        the CPU alone accesses it (decision `host-lifetime`)."""
+        """Checks that kernels only read what is passed by value, and that only the CPU accesses it.
+
+        So it needs no synchronisation (decision `host-lifetime`).
+        """
         for param in data:
             if param.memory.space is not Space.GRID_CONSTANT or param.operand is None:
                 continue

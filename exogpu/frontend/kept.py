@@ -18,7 +18,7 @@ from exogpu.result.errors import Span
 
 @dataclass(slots=True)
 class Reading:
-    """What became of the statements of the source, by node."""
+    """The fate of each statement of the source, by node."""
 
     seen: Counter[ast.stmt] = field(default_factory=Counter)
     """How often each was read: once for each time that its loop is unrolled."""

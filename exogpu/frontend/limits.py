@@ -1,4 +1,4 @@
-"""What every later pass may rely on: how deep a procedure is nested, and which names it has.
+"""Limits that every later pass relies on: the nesting of a procedure, and its names.
 
 Reading and the passes after it recurse over expressions and blocks, and names go into the
 notations of solvers and of CUDA.  What would exhaust Python's stack, or be no name there, is
@@ -42,7 +42,8 @@ OPTIONS: Final = frozenset({"self", "policy", "progress", "timeout", "memory", "
 
 
 def refusals(source: Source) -> Iterator[Diagnostic]:
-    """What cannot be read on: nested too deep, or named so that later notations have no such name.
+    """Yields diagnostics for a source that cannot be read on: nested too deep, or with names that
+    later notations cannot have.
 
     >>> from exogpu.frontend.limits import is_name
     >>> is_name("tile_0"), is_name("größe")
@@ -80,7 +81,7 @@ def bad_name(name: object, span: Span) -> Diagnostic:
 
 
 def is_name(name: object) -> bool:
-    """Whether solvers and CUDA can have the name too: an identifier in ASCII."""
+    """Tests whether solvers and CUDA can have the name too: an identifier in ASCII."""
     return isinstance(name, str) and name.isascii() and name.isidentifier()
 
 
@@ -103,14 +104,14 @@ def _too_deep(function: ast.FunctionDef) -> ast.stmt | ast.arg | None:
 
 
 def levels(function: ast.FunctionDef, node: ast.AST | None = None) -> int:
-    """How deep a node of a function is nested, by default the deepest."""
+    """Returns the nesting depth of a node of a function, by default the deepest."""
     depths = _depths(function)
     return max(depths.values()) if node is None else depths[node]
 
 
 @lru_cache(maxsize=64)
 def _depths(function: ast.FunctionDef) -> Mapping[ast.AST, int]:
-    """Of every node; kept, since a macro is expanded often."""
+    """Returns the depth of every node; cached, since a macro is expanded often."""
     return {node: depth for node, depth, _ in _nested(function)}
 
 
@@ -127,7 +128,7 @@ def _nested(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, int, ast.stmt 
 
 
 def _levels(node: ast.AST) -> int:
-    """How many levels a node is: `a and b and c` is read as two operators."""
+    """Returns the number of levels of a node: `a and b and c` is read as two operators."""
     match node:
         case ast.BoolOp():
             return len(node.values) - 1
@@ -141,7 +142,7 @@ def _levels(node: ast.AST) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How large a procedure is with its calls inlined."""
+    """The size of a procedure with its calls inlined."""
 
     calls: int
     """Procedures in the longest chain of calls that starts with it."""
@@ -160,7 +161,7 @@ def extent(proc: Proc, known: dict[int, Extent] | None = None) -> Extent:
 
 
 def too_large(proc: Proc) -> Diagnostic | None:
-    """Why a procedure cannot be inlined as a whole."""
+    """Returns the reason why a procedure cannot be inlined as a whole; None if it can."""
     found = extent(proc)
     if found.calls > DEPTH:
         remedy = "call fewer procedures through each other"
@@ -176,19 +177,18 @@ _OTHERS: Final = frozenset({"body", "orelse", "instr", "proc", "span"})
 
 
 def is_too_large_inlined(body: Block) -> bool:
-    """Whether later passes do not follow an expression of the statements: it is nested too deep,
-    or has too many parts, as inlining shares what it writes out twice.
-    """
+    """Tests whether an expression of the statements is too large for later passes: nested too deep,
+    or with too many parts, as inlining shares what it writes out twice."""
     return _exceeds([*walk(body)], INLINED, PARTS)
 
 
 def is_too_large_named(expression: CExpr) -> bool:
-    """Whether an expression is too large to be passed to a macro, which may use it often."""
+    """Tests whether an expression is too large to be passed to a macro, which may use it often."""
     return _exceeds([expression], DEPTH, NAMED)
 
 
 def _exceeds(waiting: list[object], deepest: int, most: int) -> bool:
-    """Whether one of these has more levels or more parts."""
+    """Tests whether one of these has more levels or more parts."""
     known: dict[int, tuple[int, int]] = {}
     while waiting:
         node = waiting[-1]
@@ -216,7 +216,7 @@ def _parts(node: object) -> tuple[object, ...]:
 
 
 def large_when_inlined(proc: Proc) -> Diagnostic:
-    """What is said where that holds of a procedure with its calls and windows inlined."""
+    """Makes the diagnostic for a procedure that is too large with its calls and windows inlined."""
     return Diagnostic(
         "P130",
         "with calls and windows inlined, an expression is nested deeper than "

@@ -18,21 +18,19 @@ from exogpu.frontend.scope import Broken, Context, Control, Data, Meaning, Rejec
 from exogpu.ir.affine import from_cexpr
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, Block, Contract, For, Loaded, Point, Sub
-from exogpu.ir.types import DataType, Space
+from exogpu.ir.types import INDICES, Space
 from exogpu.result.errors import Note
 
 WORD: Final = "load_index"
 
 CONTRACTS: Final[tuple[Literal["monotone", "injective"], ...]] = ("monotone", "injective")
 
-INDICES: Final = (DataType.I32, DataType.I64)
-"""What an index has been stored as."""
 
 _WHERE: Final = "write b = load_index(offsets[g], lo, hi), and use b in the rest of the block"
 
 
 def is_load(node: ast.stmt, ctx: Context) -> bool:
-    """Whether a statement names a value from memory."""
+    """Tests whether a statement names a value from memory."""
     match node:
         case ast.Assign(value=ast.Call(func=ast.Name(id=name))):
             return name == WORD and WORD not in ctx.python_names() and ctx.lookup(WORD) is None
@@ -132,7 +130,7 @@ def contract(
 
 
 def _named(node: ast.Call, ctx: Context) -> Meaning | None:
-    """What its one argument means."""
+    """Returns the meaning of its one argument."""
     match node.args, node.keywords:
         case [ast.Name(id=name)], []:
             return ctx.lookup(name)

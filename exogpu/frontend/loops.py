@@ -69,7 +69,7 @@ def _innermost(mode: LoopMode, node: ast.For) -> bool:
 
 
 def is_task_nest(nodes: list[ast.stmt]) -> bool:
-    """Whether a block is a single cuda_tasks loop."""
+    """Tests whether a block is a single cuda_tasks loop."""
     match nodes:
         case [ast.For(iter=ast.Call(func=ast.Name(id="cuda_tasks")))]:
             return True
@@ -78,7 +78,7 @@ def is_task_nest(nodes: list[ast.stmt]) -> bool:
 
 
 def _is_kernel(nodes: list[ast.stmt]) -> bool:
-    """Whether a block is a single cuda_tasks loop, after declarations."""
+    """Tests whether a block is a single cuda_tasks loop, after declarations."""
     *before, last = nodes
     return all(isinstance(node, ast.AnnAssign) for node in before) and is_task_nest([last])
 
@@ -251,7 +251,7 @@ def _groups(node: ast.expr, ctx: Context) -> tuple[WarpConfig, ...]:
 
 
 def _typed(group: WarpConfig) -> bool:
-    """Whether a name and integers are what a user gave: dataclasses do not ask."""
+    """Tests whether the user gave a name and integers: dataclasses do not check."""
     numbers = (group.count, group.setmaxnreg_dec, group.setmaxnreg_inc)
     return isinstance(group.name, str) and all(type(n) is int for n in numbers)
 

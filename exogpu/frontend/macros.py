@@ -48,7 +48,7 @@ class Macro:
 
     @property
     def name(self) -> str:
-        """Of the function."""
+        """The name of the function."""
         return self.source.function.name
 
     def __call__(self, *_: object, **__: object) -> None:
@@ -93,7 +93,7 @@ def expanded(
     if ctx.reading.seen.total() > limits.STATEMENTS:
         what = f"with its macros the procedure has more than {limits.STATEMENTS:,} statements"
         raise ctx.reject("P132", what, node, "write loops of the language instead")
-    given = _given(called, node, ctx)
+    given = _arguments_by_parameter(called, node, ctx)
     windows: list[WindowStmt] = []
     known: dict[str, Meaning] = {}
     for name, value in given.items():
@@ -117,7 +117,7 @@ def expanded(
 _ARGUMENTS: Final = "give each parameter once, by place or by name"
 
 
-def _given(called: Macro, node: ast.Call, ctx: Context) -> Mapping[str, ast.expr]:
+def _arguments_by_parameter(called: Macro, node: ast.Call, ctx: Context) -> Mapping[str, ast.expr]:
     """The arguments by parameter."""
     takes = f"{called.name} takes {len(called.params)} arguments: {', '.join(called.params)}"
     given = dict(zip(called.params, node.args, strict=False))
@@ -131,7 +131,7 @@ def _given(called: Macro, node: ast.Call, ctx: Context) -> Mapping[str, ast.expr
 
 
 def _meaning(node: ast.expr, ctx: Context) -> Meaning:
-    """What a parameter stands for."""
+    """Returns the meaning of a parameter."""
     if ctx.is_python(node):
         return Constant(ctx.evaluate(node))
     if isinstance(node, ast.Name):

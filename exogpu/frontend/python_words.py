@@ -1,4 +1,4 @@
-"""What to write instead of what Python or CUDA C++ has, and the language has not."""
+"""Suggestions in place of constructs of Python or CUDA C++ that the language has not."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _CASTS: Final = frozenset({"int", "float", "f16", "bf16", "f32", "f64", "i32", "
 
 
 def no_statement(node: ast.stmt) -> tuple[str, str]:
-    """What a statement is called that the language has not, and the remedy."""
+    """Returns the name of a statement that the language has not, and the remedy."""
     return STATEMENTS.get(type(node), (type(node).__name__, EXECUTED))
 
 

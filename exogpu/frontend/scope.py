@@ -1,4 +1,4 @@
-"""What a name means while a procedure is being read."""
+"""Meanings of names while a procedure is being read."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Context:
         self.diagnostics.append(Diagnostic(code, message, self.source.span(node), help, notes))
 
     def is_python(self, node: ast.AST) -> bool:
-        """Whether an expression reads no variable of the language: metaprogramming."""
+        """Tests whether an expression reads no variable of the language: metaprogramming."""
         return not any(
             isinstance(n, ast.Name) and not isinstance(self.lookup(n.id), Constant | None)
             for n in ast.walk(node)

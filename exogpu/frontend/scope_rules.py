@@ -1,4 +1,4 @@
-"""Which memories may be allocated and accessed at CPU and at CUDA scope."""
+"""Rules of memories that may be allocated and accessed at CPU and at CUDA scope."""
 
 from __future__ import annotations
 

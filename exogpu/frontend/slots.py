@@ -40,7 +40,7 @@ _WHERE: Final = (
 
 
 def is_slot(node: ast.AST, ctx: Context) -> bool:
-    """Whether an expression is a `slot(...)` of the language."""
+    """Tests whether an expression is a `slot(...)` of the language."""
     match node:
         case ast.Call(func=ast.Name(id=name)):
             return name == WORD and WORD not in ctx.python_names() and ctx.lookup(WORD) is None

@@ -1,4 +1,4 @@
-"""Where a decorated function's text is, and which Python values its names mean."""
+"""Finds a decorated function's text, and the Python values that its names mean."""
 
 from __future__ import annotations
 import __future__
@@ -86,7 +86,7 @@ def source_of(function: Callable[..., object], frame: FrameType | None) -> Sourc
 
 
 def _unread(function: Callable[..., object], code: CodeType, found: bool) -> tuple[str, str]:
-    """Why a function has no definition that can be read, and what to do."""
+    """Explains why a function has no definition that can be read, with a remedy."""
     name, asks = function.__name__, "write def"
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return f"{name} is an async function: procedures are parsed, never awaited", asks
@@ -102,7 +102,8 @@ def _unread(function: Callable[..., object], code: CodeType, found: bool) -> tup
 
 
 def _names(function: FunctionType, frame: FrameType | None) -> Mapping[str, object]:
-    """What names mean when the function is decorated: nothing, if they have no value yet."""
+    """Returns the values of names when the function is decorated; a name without a value yet is
+    left out."""
     code, scope = function.__code__, function.__globals__
     enclosing: dict[str, object] = {}
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):

@@ -1,4 +1,4 @@
-"""What a reader may have meant by a name that is not there: another spelling, or CUDA's word."""
+"""Suggests a name for one that is not there: another spelling, or CUDA's word."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ from exogpu.ir.nodes import (
     Uninit,
     WindowStmt,
 )
-from exogpu.ir.types import FLOATS, INTEGERS, SpecialWindow
+from exogpu.ir.types import FLOATS, INDICES, SpecialWindow
 from exogpu.result.errors import Note
 
 UNROLLED: Final = 65_536
@@ -198,7 +198,7 @@ def _assigned(
 
 
 def _is_control(node: ast.expr, ctx: Context) -> bool:
-    """Whether an expression is made of control variables: it may have a name."""
+    """Tests whether an expression is made of control variables: it may have a name."""
     names = [ctx.lookup(n.id) for n in ast.walk(node) if isinstance(n, ast.Name)]
     mine = [meaning for meaning in names if not isinstance(meaning, Constant | None)]
     return bool(mine) and all(isinstance(meaning, Control | Formula) for meaning in mine)
@@ -223,7 +223,7 @@ def _point(name: str, node: ast.Assign, meaning: Data, ctx: Context) -> Reject:
             *around, last = map(ast.unparse, indices)
             window = ", ".join((*around, f"{last} : {last} + 1"))
             remedy += f", or {name} = {ast.unparse(base)}[{window}] for a window of it"
-            if meaning.dtype in INTEGERS:
+            if meaning.dtype in INDICES:
                 remedy += f"; as an index, {name} = load_index({read}, lo, hi)"
         case _:
             remedy += f", or use {read} itself"
@@ -462,10 +462,10 @@ def _call(value: ast.Call, targets: list[ast.expr], node: ast.Expr, ctx: Context
         raise ctx.reject("T220", "a macro signals no barrier", targets[0], "remove the >>")
     ctx.reading.dissolved[node] += 1
 
-    return expanded(called, value, ctx, statements, _passed)
+    return expanded(called, value, ctx, statements, _window_for_macro)
 
 
-def _passed(name: str, node: ast.expr, ctx: Context) -> tuple[WindowStmt | None, Meaning]:
+def _window_for_macro(name: str, node: ast.expr, ctx: Context) -> tuple[WindowStmt | None, Meaning]:
     """A window, or an element, that is passed to a macro."""
     found, meaning = access(node, ctx)
     element = all(isinstance(coord, Point) for coord in found.coords)

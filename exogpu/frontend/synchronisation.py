@@ -31,7 +31,8 @@ def fence(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context)
 
 
 def arrive(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context) -> Arrive:
-    """`Arrive(timeline) >> z[...] >> z[...]`; a count other than 1 is an error (decision 4)."""
+    """`Arrive(timeline) >> z[...] >> z[...]`; a count other than 1 is an error (decision
+    `arrive-counts`)."""
     if node.keywords or len(node.args) not in (1, 2):
         raise ctx.reject(
             "P124", "an Arrive takes one sync timeline", node, "write Arrive(timeline) >> z"
@@ -72,7 +73,8 @@ def arrive(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context
 
 
 def await_(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context) -> Await:
-    """`Await(z[...], timeline, n)`; by default ~0 where there are phases, else 0 (decision 3)."""
+    """`Await(z[...], timeline, n)`; by default ~0 where there are phases, else 0 (decision
+    `await-counts`)."""
     if targets or node.keywords or len(node.args) not in (2, 3):
         raise ctx.reject(
             "P125",

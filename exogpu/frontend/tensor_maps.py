@@ -1,4 +1,4 @@
-"""Which boxes TMA copies (CUDA driver API, cuTensorMapEncodeTiled)."""
+"""Checks the boxes that TMA copies (CUDA driver API, cuTensorMapEncodeTiled)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROW_BYTES: Final = 16
 
 
 def box_problem(special: SpecialWindow, dtype: DataType) -> tuple[str, str] | None:
-    """What is wrong with a tensor map's box, and the remedy; None where TMA copies it."""
+    """Returns the fault of a tensor map's box, and the remedy; None if TMA copies it."""
     for dimension, extent in enumerate(special.box):
         if not 1 <= extent <= MAX_EXTENT:
             return (

@@ -1,4 +1,5 @@
-"""What a CUDA engineer calls an access on each qualitative timeline (paper, figure QualTL)."""
+"""Names that a CUDA engineer gives an access on each qualitative timeline (paper, figure
+QualTL)."""
 
 from __future__ import annotations
 

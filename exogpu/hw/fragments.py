@@ -58,12 +58,12 @@ class Fragment:
 
     @property
     def threads(self) -> int:
-        """How many threads hold the tile."""
+        """The number of threads that hold the tile."""
         return self._values(of_thread=True)
 
     @property
     def registers(self) -> int:
-        """How many elements each of them holds."""
+        """The number of elements that each of them holds."""
         return self._values(of_thread=False)
 
     def _values(self, of_thread: bool) -> int:

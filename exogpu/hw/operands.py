@@ -1,4 +1,4 @@
-"""How instruction operands are ordered: the flags that decide verdicts, one line a kind.
+"""Orders of instruction operands: the flags that decide verdicts, one line a kind.
 
 "each" in the table is `convergent=False`: one record a thread.
 """

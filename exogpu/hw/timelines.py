@@ -1,4 +1,5 @@
-"""Sync timelines (paper, figure SyncTL), transcribed cell by cell, and decision 7's narrowing."""
+"""Sync timelines (paper, figure SyncTL), transcribed cell by cell, and the narrowing of decision
+`policies`."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ SHORT: Final[dict[str, QualTL]] = {
 SHORT_NAME: Final[dict[QualTL, str]] = {tl: name for name, tl in SHORT.items()}
 
 ASYNC_PROXY: Final[QualSet] = frozenset({QualTL.TMA_S, QualTL.TMA_G, QualTL.TMA_R, QualTL.WG_S})
-"""The timelines whose accesses go through the async proxy (decision 7)."""
+"""The timelines whose accesses go through the async proxy (decision `policies`)."""
 
 WGMMA: Final[QualSet] = frozenset({QualTL.WG_A, QualTL.WG_D, QualTL.WG_S, QualTL.WG_0})
 """The timelines of wgmma's own accesses."""
@@ -36,7 +37,8 @@ TEMPORAL_FROM: Final[dict[QualTL, QualSet]] = {
     QualTL.WG_D: WGMMA,
 }
 """Policy ptx: where temporal entries hold only for records of these original timelines.  Anything
-else takes a proxy fence (decision 7a), for registers of wgmma a wgmma.fence (decision 7c)."""
+else takes a proxy fence (decision `temporal-async-proxy`), for registers of wgmma a wgmma.fence
+(decision `temporal-wgmma`)."""
 
 ORDINARY: Final = "cuda_in_order"
 """What an Arrive on a flag is on: flags order ordinary accesses, and what these have been told."""

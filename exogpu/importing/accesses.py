@@ -1,4 +1,4 @@
-"""From an operation that accesses or orders memory to its events, a function an operation."""
+"""Translates operations that access or order memory to events, one function an operation."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class View:
     buffer: str
     slot: Value | None = None
     part: bool = False
-    """Some of a tile."""
+    """True for a part of a tile."""
     reshaped: bool = False
-    """Of another shape than the buffer, so that an index is no slot of it."""
+    """True if the shape differs from the buffer's, so that an index names no slot of it."""
 
 
 @dataclass(slots=True)
@@ -66,13 +66,28 @@ def _truth(at: Translator, operation: Operation, name: str) -> Condition:
     return found
 
 
-def _parts(at: Translator, operation: Operation, tile: str, held: str) -> str:
-    """What tells the map from threads to bytes; empty where threads have elements in common."""
+def _parts(at: Translator, view: View, tile: str, held: str) -> str:
+    """Returns a key of the map from threads to bytes; empty where threads share elements.
+
+    Two accesses of one map are of the same bytes, or of none in common: so the map tells where
+    tiles begin, too.
+    """
     shape, lies = tensor(held), memory(tile)
+    if view.part or (begins := _begins(at, view)) is None:
+        return ""
     if shape is None or lies is None or not held_once(shape, at.module.aliases):
         return ""
     layouts = [at.module.aliases.get(one.layout, one.layout) for one in (shape, lies)]
-    return f"{at.role.name}: {shape.extents} {shape.element} {' in '.join(layouts)}"
+    return f"{at.role.name}: {shape.extents} {shape.element} {' in '.join(layouts)} {begins}"
+
+
+def _begins(at: Translator, view: View) -> str | None:
+    """Returns where tiles of a buffer may begin; None for what is no tile."""
+    buffer = at.memory.buffers.get(view.buffer)
+    if buffer is None:
+        return None
+    size = buffer.size if view.slot is None else buffer.size // buffer.slots
+    return f"at {buffer.offset % size} of {size}"
 
 
 # --- shared memory --------------------------------------------------------------------------
@@ -83,12 +98,15 @@ def _local_alloc(at: Translator, operation: Operation, low: Lowering) -> None:
     at.views[result] = View(result)
     if operation.operands:
         at.use(operation)
-        at.emit(operation, ev.Store(_window(at, operation, result), _kept(at, operation)))
+        at.emit(
+            operation,
+            ev.Store(_window(at, operation, result), _parts_of_store(at, operation, result)),
+        )
 
 
-def _kept(at: Translator, operation: Operation) -> str:
+def _parts_of_store(at: Translator, operation: Operation, buffer: str) -> str:
     held, _, tile = operation.types.partition("->")
-    return _parts(at, operation, _full(tile), held.strip().strip("()"))
+    return _parts(at, at.view(buffer, operation), _full(tile), held.strip().strip("()"))
 
 
 def _full(text: str) -> str:
@@ -98,14 +116,15 @@ def _full(text: str) -> str:
 
 def _local_load(at: Translator, operation: Operation, low: Lowering) -> None:
     tile, _, held = operation.types.partition("->")
-    parts = _parts(at, operation, _full(tile), held.strip())
+    view = at.view(operation.operands[0], operation)
+    parts = _parts(at, view, _full(tile), held.strip())
     at.emit(operation, ev.Load(_window(at, operation, operation.operands[0]), parts))
 
 
 def _local_store(at: Translator, operation: Operation, low: Lowering) -> None:
     at.use(operation)
     target = _window(at, operation, operation.operands[1], writes=True)
-    at.emit(operation, ev.Store(target, _kept(at, operation)))
+    at.emit(operation, ev.Store(target, _parts_of_store(at, operation, operation.operands[1])))
 
 
 def _index(at: Translator, operation: Operation, low: Lowering) -> None:
@@ -140,11 +159,16 @@ def _init(at: Translator, operation: Operation, low: Lowering) -> None:
     count = re.search(r", (\d+)$", operation.text)
     if count is None or slot.index.constant is None:
         raise unread("init_barrier of another form", at.span(operation))
-    at.initialise(slot.array, slot.index.constant, int(count[1]), operation)
+    once = at.unconditional and not at.role.items
+    at.mbarriers.initialise(
+        slot.array, slot.index.constant, int(count[1]), at.span(operation), once=once
+    )
 
 
 def _invalidate(at: Translator, operation: Operation, low: Lowering) -> None:
-    at.invalidated.add(_slot(at, operation, operation.operands[0]).array)
+    array = _slot(at, operation, operation.operands[0]).array
+    once = at.unconditional and not at.parted
+    at.mbarriers.invalidate(array, at.span(operation), once=once)
 
 
 def _expect(at: Translator, operation: Operation, low: Lowering) -> None:
@@ -159,7 +183,7 @@ def _expect(at: Translator, operation: Operation, low: Lowering) -> None:
             "expect the bytes of all loads of a phase at once",
             at.span(operation),
         )
-    at.needs_initialised(slot.array, operation, all_threads=False)
+    at.mbarriers.use(slot.array, at.span(operation), all_threads=False)
     at.filled.pop(slot, None)
     at.expected[slot] = Expected(int(count[1]), guard, operation)
 
@@ -183,7 +207,7 @@ def _tma_load(at: Translator, operation: Operation, low: Lowering) -> None:
             "write mbarrier.expect before the loads, with the bytes of all of them",
             at.span(operation),
         )
-    at.needs_initialised(slot.array, operation, all_threads=True)
+    at.mbarriers.use(slot.array, at.span(operation), all_threads=True)
     at.emit(operation, ev.TmaLoad(_window(at, operation, tile, writes=True), slot), guard)
     expected.bytes -= bytes_loaded
     if guard != expected.guard:
@@ -214,7 +238,7 @@ def _wait(at: Translator, operation: Operation, low: Lowering) -> None:
     if not isinstance(phase, Value):
         raise unknown_value("the phase of a wait is not known", at.span(operation))
     guard = _truth(at, operation, operands[2]) if len(operands) > 2 else TRUE
-    at.needs_initialised(slot.array, operation, all_threads=True)
+    at.mbarriers.use(slot.array, at.span(operation), all_threads=True)
     at.emit(operation, ev.Wait(slot, phase), guard)
 
 
@@ -228,7 +252,7 @@ def _arrive(at: Translator, operation: Operation, low: Lowering) -> None:
             at.span(operation),
         )
     guard = _truth(at, operation, operation.operands[1]) if found[2] else TRUE
-    at.needs_initialised(slot.array, operation, all_threads=True)
+    at.mbarriers.use(slot.array, at.span(operation), all_threads=True)
     if not low.meet_before_arrive:
         raise unsupported(
             f"Triton {low.version} lowers an arrival without a barrier before it",
@@ -266,10 +290,11 @@ def _pending(at: Translator, operation: Operation, name: str) -> int:
 def _async_copy(at: Translator, operation: Operation, low: Lowering) -> None:
     held = operation.types.partition("->")[0].strip()
     tile = operation.types.partition("->")[2]
-    parts = _parts(at, operation, _full(tile), held)
+    view = at.view(operation.operands[1], operation)
+    parts = _parts(at, view, _full(tile), held)
     if not parts and low.copies_once:
         # One of the threads that have an element copies it.
-        parts = f"{at.role.name}: cp.async {held} to {tile}"
+        parts = f"{at.role.name}: cp.async {held} to {tile} {_begins(at, view)}"
     at.emit(
         operation, ev.AsyncCopy(_window(at, operation, operation.operands[1], writes=True), parts)
     )
@@ -289,8 +314,8 @@ def _async_wait(at: Translator, operation: Operation, low: Lowering) -> None:
 def _dot(at: Translator, operation: Operation, low: Lowering) -> None:
     accumulator = at.shared.accumulator(operation.results[0])
     operands = []
-    for name in operation.operands[:2]:
-        if name in at.views:
+    for name, kind in zip(operation.operands[:2], types_in(operation.types), strict=False):
+        if kind.startswith("!ttg.memdesc") or name in at.views:
             operands.append(_window(at, operation, name))
         elif at.shared.accumulator(name):
             at.emit(operation, ev.Registers(uses=at.shared.accumulator(name)))
@@ -315,7 +340,7 @@ def _dot_wait(at: Translator, operation: Operation, low: Lowering) -> None:
 
 
 def _nothing(at: Translator, operation: Operation, low: Lowering) -> None:
-    """What accesses no shared memory; of accumulators it reads registers."""
+    """Translates an operation that accesses no shared memory; it may read accumulators."""
     at.use(operation)
 
 
@@ -348,4 +373,4 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "ttng.warp_group_dot": _dot,
     "ttng.warp_group_dot_wait": _dot_wait,
 }
-"""What each operation of the table does."""
+"""The translation of each operation in the table."""

@@ -26,12 +26,12 @@ from exogpu.solvers.workers import Limits, Stopped, Tell, isolated
 
 SHARED_MEMORY: Final = 232_448
 MULTIPROCESSORS: Final = 132
-"""Of an H100, for kernels that ask."""
+"""The multiprocessors of an H100, for kernels that ask."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What Triton made of a kernel."""
+    """A kernel as Triton compiled it: TTGIR, PTX, and the compiler's version."""
 
     name: str
     ttgir: str
@@ -291,7 +291,7 @@ def _target(arch: int) -> Iterator[None]:
     from triton.runtime import driver
 
     class Driver:
-        """What Triton asks of a driver when it compiles."""
+        """A driver that answers Triton's questions while it compiles."""
 
         utils = types.SimpleNamespace(
             get_device_properties=lambda device: {

@@ -115,5 +115,5 @@ def condition(given: Condition, names: Names, facts: Sequence[Condition], span: 
 
 
 def is_excluded(given: Condition, facts: Sequence[Condition]) -> bool:
-    """Whether a condition never holds."""
+    """Returns whether the facts are proved to exclude a condition."""
     return given == Known(False) or follows((*facts, given), compare("==", Value() + 1))

@@ -17,7 +17,7 @@ from exogpu.importing.text import Operation, walk
 
 @dataclass(slots=True)
 class Allocated:
-    """What a kernel allocates."""
+    """The buffers, mbarriers and scratch memory that a kernel allocates."""
 
     buffers: list[Buffer] = field(default_factory=list)
     barriers: dict[str, Barriers] = field(default_factory=dict)
@@ -41,9 +41,24 @@ def allocated(
         offset = operation.integer("allocation.offset")
         if operation.name == "ttg.local_alloc":
             _allocate(operation, offset, places, uses, found)
-        elif offset is not None and operation.name != "ttg.warp_specialize":
+        elif offset is not None:
             _scratch(operation, offset, places, found)
+    _disjoint(found)
     return found
+
+
+def _disjoint(found: Allocated) -> None:
+    """Raises RefusedError (K104) where an mbarrier shares bytes with anything else."""
+    taken = [(one.offset, one.end, one.label) for one in found.buffers]
+    for barriers in found.barriers.values():
+        for begin, end, label in taken:
+            if barriers.offset < end and begin < barriers.end:
+                raise unsupported(
+                    f"the mbarrier {barriers.label} shares bytes with {label}",
+                    "give the mbarrier a lifetime that overlaps, so that they share no bytes",
+                    barriers.span,
+                )
+        taken.append((barriers.offset, barriers.end, barriers.label))
 
 
 def _allocate(
@@ -64,7 +79,7 @@ def _allocate(
     indexed = name in uses["ttg.memdesc_index"] and len(shape.extents) > 1
     slots, label = shape.extents[0] if indexed else 1, _label(operation, places)
     if name in uses["ttng.init_barrier"]:
-        found.barriers[name] = Barriers(label, slots, span)
+        found.barriers[name] = Barriers(label, slots, span, offset, shape.bytes)
     else:
         found.buffers.append(Buffer(name, label, offset, shape.bytes, slots, span))
 
@@ -86,7 +101,7 @@ def _label(operation: Operation, places: Places) -> str:
 
 
 def sources(body: tuple[Operation, ...]) -> dict[str, str]:
-    """What values of memory are made from."""
+    """Maps values of memory to the values that they are made from."""
     found: dict[str, str] = {}
     for operation in walk(body):
         if operation.name.startswith("ttg.memdesc_"):

@@ -1,4 +1,4 @@
-"""From the events of a kernel to a procedure of the language, with the user's places."""
+"""Builds a procedure of the language from the events of a kernel, with the user's places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many events of a kind a role has executed before each of them, as exact values.
+"""Counts the earlier events of a kind that a role executes before each of them, as exact values.
 
 In nested loops the counts are products of trip counts, which are polynomials here.
 """
@@ -17,14 +17,14 @@ Counted = Callable[[ev.Event], bool]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Of one step: the earlier ones that count, and what is known where it stands."""
+    """The number of earlier steps that count before one step, and the facts at its place."""
 
     before: Value
     facts: tuple[Condition, ...]
 
 
 def total(items: Sequence[ev.Item], counted: Counted) -> Value | None:
-    """How many events count; None where that depends on guards."""
+    """Counts the events; None where their number depends on guards."""
     found = Value()
     for item in items:
         match item:

@@ -1,4 +1,4 @@
-"""What a kernel does, as far as synchronisation goes: events, and loops of them, by role."""
+"""The synchronisation of a kernel: events, and loops of them, by role."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ class Wait:
     barrier: Slot
     phase: Value
     lag: Value | None = None
-    """How many arrivals earlier than its own number it waits for, 0 or 1, once that is known."""
+    """The wait is for its own arrival (0) or the one before it (1); None until that is known."""
     ghost: bool = False
-    """Whether nobody executes it: it makes the counts balance, and orders nothing."""
+    """True if nobody executes it: it makes the counts balance, and orders nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class TmaStoreWait:
 
     pending: int
     ghost: bool = False
-    """Whether nobody executes it: it orders nothing."""
+    """True if nobody executes it: it orders nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class DotWait:
 
     pending: int
     ghost: bool = False
-    """Whether nobody executes it: it orders nothing."""
+    """True if nobody executes it: it orders nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class Loop:
 
     counter: Variable
     trips: Value
-    """How often it runs."""
+    """The number of iterations."""
     body: tuple[Item, ...]
     span: Span
 
@@ -212,5 +212,5 @@ class Role:
 
     @property
     def threads(self) -> int:
-        """How many threads it has."""
+        """The number of its threads."""
         return 32 * self.warps

@@ -139,7 +139,7 @@ def _count(
     role: str,
     kind: Callable[[ev.Event], bool],
 ) -> Value | None:
-    """How many events of a kind a role executes on an array, or an element of it."""
+    """Counts the events of a kind that a role executes on an array, or on an element of it."""
     mine = _of_role(items, role)
     return total(mine, lambda event: kind(event) and _on(event, array, element))
 

@@ -7,7 +7,7 @@ holds before the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from exogpu.importing.proving import equal, follows, known_within
@@ -246,6 +246,18 @@ def truth(condition: Condition, known: Mapping[Atom, int]) -> bool | None:
 
 
 def within(value: Value, low: int, high: int | None, facts: Sequence[Condition]) -> bool:
-    """Whether `low <= value <= high` wherever the facts hold; without `high`, of any size."""
+    """Returns whether `low <= value <= high` is proved; without `high`, `low <= value` alone."""
     enough = follows(facts, compare("<=", whole(low) - value))
     return enough and (high is None or follows(facts, compare("<=", value - high)))
+
+
+def is_within(
+    at_once: Callable[[Value], bool],
+    forms: Mapping[str, Value],
+    name: str,
+    high: int | None,
+    facts: Sequence[Condition],
+) -> bool:
+    """Returns whether a carried value is known, and seen or proved to be in its range."""
+    form = forms.get(name)
+    return form is not None and (at_once(form) or within(form, 0, high, facts))

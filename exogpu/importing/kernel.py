@@ -18,7 +18,14 @@ class Barriers:
     label: str
     count: int
     span: Span
+    offset: int = 0
+    size: int = 0
     arrivals: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def end(self) -> int:
+        """The offset after its last byte."""
+        return self.offset + self.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,7 @@ class Kernel:
     name: str
     span: Span
     before: tuple[ev.Item, ...]
-    """What all warps of the first role do before the roles part."""
+    """The events that all warps of the first role execute before the roles part."""
     roles: tuple[ev.Role, ...]
     """One, for a kernel without partitions."""
     after: tuple[ev.Item, ...]

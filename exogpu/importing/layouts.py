@@ -1,4 +1,4 @@
-"""What TTGIR's types say: shapes, element types, and which threads hold a tensor's elements."""
+"""Reads TTGIR's types: shapes, element types, and the threads that hold a tensor's elements."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def description(text: str) -> tuple[int, ...] | None:
 
 
 def held_once(shape: Shape, aliases: Mapping[str, str]) -> bool:
-    """Whether no two threads hold one element; False where the layout is of an unknown kind."""
+    """Returns whether no two threads hold one element; False for a layout of unknown kind."""
     text = aliases.get(shape.layout, shape.layout)
     match text.partition("<")[0]:
         case "#ttg.blocked":
@@ -105,7 +105,7 @@ def _numbers(text: str, name: str) -> tuple[int, ...] | None:
 
 
 def _fits(extents: Sequence[int], rows: Sequence[Sequence[int] | None]) -> bool:
-    """Whether the threads of a layout cover no more than the extents."""
+    """Returns whether the threads of a layout cover no more than the extents."""
     columns = list(zip(*(row or () for row in rows), strict=False))
     return len(columns) == len(extents) and all(
         prod(column) <= extent for column, extent in zip(columns, extents, strict=True)

@@ -1,4 +1,4 @@
-"""What a version of Triton adds when it lowers TTGIR to PTX, as a table.
+"""A table of the synchronisation that each version of Triton adds when it lowers TTGIR to PTX.
 
 The rows were counted in the PTX of each version.  A kernel's own PTX is compared with them
 (`exogpu.importing.skeleton`), so that a proof does not rest on the table alone.
@@ -23,7 +23,7 @@ class Lowering:
     meet_within_scratch: bool
     """Between the stores and the loads of scratch memory all threads of a partition meet."""
     copies_once: bool
-    """Of threads that have one element, one executes its cp.async."""
+    """True if, of the threads that have one element, one executes its cp.async."""
 
 
 LOWERINGS: Final[Mapping[str, Lowering]] = {

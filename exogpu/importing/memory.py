@@ -21,13 +21,13 @@ class Buffer:
     """One allocation of shared memory."""
 
     name: str
-    """Of the value in the TTGIR."""
+    """The name of the value in the TTGIR."""
     label: str
-    """The user's name for it, or what it is."""
+    """The user's name for it, or a description."""
     offset: int
     size: int
     slots: int
-    """Of a ring, how many; 1 for one tile."""
+    """The number of slots of a ring; 1 for one tile."""
     span: Span
 
     @property
@@ -38,7 +38,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a buffer lies in its array: its first cell, and the cells of a slot."""
+    """The place of a buffer in its array: its first cell, and the cells of a slot."""
 
     array: str
     first: int

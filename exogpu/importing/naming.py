@@ -64,7 +64,7 @@ class Shared:
 
 
 def accumulators(operations: tuple[Operation, ...]) -> Shared:
-    """Which values are accumulators: results of products, and what waits, loops make of them."""
+    """Finds the accumulators: results of products, and what waits and loops make of them."""
     shared = Shared()
     products: list[str] = []
     for operation in walk(operations):

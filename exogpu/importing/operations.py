@@ -6,11 +6,12 @@ memory or order accesses in a way that is not known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from exogpu.importing.refusing import unknown_operation, unsupported
-from exogpu.importing.text import Operation
+from exogpu.importing.text import Operation, walk
 from exogpu.result.errors import Span
 
 SCRATCH: Final = frozenset({"allocation.offset", "allocation.size"})
@@ -39,7 +40,7 @@ STRUCTURE: Final = frozenset(
         *("ttg.warp_specialize", "ttg.warp_yield", "ttg.warp_return"),
     }
 )
-"""What is control."""
+"""The operations of control flow."""
 
 _MEMORY: Final[Mapping[str, frozenset[str]]] = {
     "tt.load": _ANY,
@@ -80,13 +81,16 @@ _SCHEDULING: Final = ("loop.", "tt.", "ttg.partition", "async_task_id")
 
 
 def is_register_operation(operation: Operation) -> bool:
-    """Whether it computes registers from registers."""
+    """Returns whether an operation computes registers from registers."""
     return operation.name in REGISTERS or operation.name.startswith(REGISTER_DIALECTS)
 
 
 def accept(operation: Operation, span: Span) -> None:
     """Raises RefusedError for an operation, or an attribute of it, that the table does not have."""
-    if is_register_operation(operation) or operation.name in STRUCTURE:
+    if is_register_operation(operation):
+        _accept_registers(operation, span)
+        return
+    if operation.name in STRUCTURE:
         return
     known = _MEMORY.get(operation.name)
     if known is None:
@@ -103,3 +107,27 @@ def accept(operation: Operation, span: Span) -> None:
         raise unsupported(
             "a proxy fence of a cluster", "kernels of one CTA a program are read", span
         )
+    if operation.name == "ttg.barrier" and not _LOCAL.fullmatch(operation.text):
+        raise unsupported(
+            f"a barrier of {operation.text or 'no memory'}",
+            "barriers that order shared memory are read",
+            span,
+        )
+
+
+_LOCAL: Final = re.compile(r"(\w+\|)*(local|all)(\|\w+)*")
+"""The address spaces of a barrier that orders shared memory."""
+
+
+def _accept_registers(operation: Operation, span: Span) -> None:
+    """Raises RefusedError for a register operation that chooses buffers, or has others within."""
+    if "!ttg.memdesc" in operation.types:
+        raise unsupported(
+            f"{operation.name} of a buffer", "choose a slot by its index, not a buffer", span
+        )
+    for region in operation.regions:
+        for inner in walk(region.operations):
+            if not is_register_operation(inner):
+                raise unsupported(
+                    f"{inner.name} within {operation.name}", "combine registers alone", span
+                )

@@ -1,4 +1,4 @@
-"""How many parts each array of cells has: one for each thread where it is known who has what."""
+"""Counts the parts of each array of cells: one for each thread if it is known who has what."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from exogpu.importing.rings import steps
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Of an array: the one map from threads to its bytes that is followed exactly."""
+    """The one map from threads to an array's bytes that is followed exactly."""
 
     threads: int = 1
     key: str = ""
 
     def exact(self, key: str) -> bool:
-        """Whether accesses by this map are those of each thread's own part."""
+        """Returns whether accesses by this map are those of each thread's own part."""
         return bool(key) and key == self.key
 
 

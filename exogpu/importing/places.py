@@ -1,4 +1,4 @@
-"""Where an operation of TTGIR stands in the user's file."""
+"""Finds the place of a TTGIR operation in the user's file."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Places:
 
 
 def is_compilers(file: str) -> bool:
-    """Whether a file is one of Triton's, and not the user's."""
+    """Returns whether a file is one of Triton's, and not the user's."""
     return any(part in f"/{file}" for part in _COMPILER)
 
 

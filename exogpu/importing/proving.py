@@ -35,7 +35,7 @@ ATTEMPTS: Final = ((6, 0.1), (2, 0.4))
 
 
 def follows(facts: Sequence[Condition], claim: Condition) -> bool:
-    """Whether the claim holds wherever the facts do; False also where that is not decided."""
+    """Returns whether the facts are proved to imply the claim; False also where undecided."""
     if claim == Known(True):
         return True
     if claim in facts:
@@ -44,7 +44,7 @@ def follows(facts: Sequence[Condition], claim: Condition) -> bool:
 
 
 def equal(facts: Sequence[Condition], one: Value, other: Value) -> bool:
-    """Whether two values are equal wherever the facts hold."""
+    """Returns whether two values are proved equal wherever the facts hold."""
     return one == other or follows(facts, compare("==", one - other))
 
 
@@ -145,7 +145,7 @@ class _Writer:
 
 
 def known_within(value: Value, loop: str) -> bool:
-    """Whether a value is the same in all iterations of a loop."""
+    """Returns whether a value is the same in all iterations of a loop."""
     for atom in value.atoms():
         if isinstance(atom, Variable) and loop in atom.within:
             return False
@@ -155,7 +155,7 @@ def known_within(value: Value, loop: str) -> bool:
 
 
 def steady(condition: Condition, loop: str) -> bool:
-    """Whether a condition is the same in all iterations of a loop."""
+    """Returns whether a condition is the same in all iterations of a loop."""
     inside = condition_atoms(condition)
     varied = any(isinstance(atom, Variable) and loop in atom.within for atom in inside)
     return not varied and not any(loop in one.within for one in unread_in(condition))

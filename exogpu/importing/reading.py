@@ -1,4 +1,4 @@
-"""From the text of TTGIR to a procedure: the entrance of this room."""
+"""Reads the text of TTGIR as a procedure: the entrance of this room."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _why(
 
 
 def _deadlock(found: Stuck, labels: Mapping[str, str]) -> FaultyError:
-    """What is said of roles that wait for each other."""
+    """Makes the fault for roles that wait for each other for ever."""
     waits = []
     for role, step in found.at.items():
         assert isinstance(step.event, ev.Wait)
@@ -155,14 +155,15 @@ def _axes(module: Module) -> tuple[int, ...]:
 def _assumed(
     sized: Sized, items: Sequence[ev.Item], module: Module, unseen: Lowering | None
 ) -> list[str]:
-    """What a verdict rests on that is not checked; the lowering, where no PTX was compared."""
+    """Lists the unchecked assumptions of a verdict; the lowering, too, if no PTX was compared."""
     found = [] if unseen is None else [f"the lowering of Triton {unseen.version}"]
     found += ["integers of 32 bits do not wrap"]
     found += ["global memory that the kernel reads is not written while it runs"]
     arguments = frozenset(one.strip("%") for one in module.function.regions[0].arguments)
-    found += assumed_tiles(items, sized.sizes, arguments)
+    found += assumed_tiles(items, sized.sizes, arguments, _axes(module))
     if any(one.name == "tt.store" for one in walk((module.function,))):
         found.append("programs store different elements through pointers")
+        found.append("a program stores each element through pointers once")
     found += [f"{shown(value)} >= 0" for value in sized.assumed]
     found += [
         f"{size.variable.name} >= {size.least}, the trip count at line {size.trips.span.line}"

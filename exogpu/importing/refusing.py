@@ -1,4 +1,4 @@
-"""What keeps a kernel from being imported: a diagnostic at the user's line."""
+"""Refusals of kernels that cannot be imported, as diagnostics at the user's line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RefusedError(ExoGpuError):
 
     @property
     def diagnostic(self) -> Diagnostic:
-        """What is said of it."""
+        """The diagnostic of the refusal."""
         return self.diagnostics[0]
 
 

@@ -1,4 +1,4 @@
-"""Which arrival each wait on an mbarrier waits for, from its slot and its phase.
+"""Finds the arrival that each wait on an mbarrier waits for, from its slot and its phase.
 
 The hardware's wait names a parity.  A wait is the w-th of its element, counted exactly; if its
 phase is the parity of w, it waits for arrival w, otherwise for the one before it.  Elements are

@@ -51,7 +51,7 @@ def _merged(
 
 
 def _ready(item: ev.Item, queues: Mapping[str, list[ev.Item]], arrived: Counter[str]) -> bool:
-    """Whether a step need not wait for one that comes later."""
+    """Returns whether a step need not wait for one that comes later."""
     match item:
         case ev.Loop():
             return False
@@ -63,7 +63,7 @@ def _ready(item: ev.Item, queues: Mapping[str, list[ev.Item]], arrived: Counter[
 
 
 def _arrives_later(name: str, queues: Mapping[str, list[ev.Item]]) -> bool:
-    """Whether an arrival on the barrier comes before the next loop of its role."""
+    """Returns whether an arrival on the barrier comes before the next loop of its role."""
     for queue in queues.values():
         for item in queue:
             if isinstance(item, ev.Loop):
@@ -114,7 +114,7 @@ def _fused(
 def _stuck(
     heads: Mapping[str, ev.Item], queues: Mapping[str, list[ev.Item]], labels: Mapping[str, str]
 ) -> str:
-    """Which role waits where, and where the arrival that it waits for comes."""
+    """Describes the waits at which roles are stuck, and the arrivals that they wait for."""
     said = []
     for name, head in heads.items():
         if not (isinstance(head, ev.Step) and isinstance(head.event, ev.Wait)):

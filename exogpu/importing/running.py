@@ -20,11 +20,11 @@ from exogpu.importing.showing import shown
 from exogpu.importing.values import Atom, Floor, Remainder, Value, Variable, of, remainder, whole
 
 ARRIVALS, WAITS = "arrivals of ", "waits on "
-"""What the variables that stand for a count are called, before the ring's name."""
+"""The names of variables that stand for a count begin so; the ring's name follows."""
 
 
 def is_affine(value: Value) -> bool:
-    """Whether it is a sum of multiples of variables, and of divisions of such sums."""
+    """Returns whether a value is a sum of multiples of variables, and of divisions of such sums."""
     return all(len(product) <= 1 and all(map(_affine, product)) for product, _ in value.terms)
 
 

@@ -19,6 +19,7 @@ from exogpu.importing.values import (
     compare,
     floor,
     is_bit,
+    is_natural,
     negation,
     of,
     relation,
@@ -28,24 +29,28 @@ from exogpu.importing.values import (
 )
 
 Scalar: TypeAlias = Value | Condition
+_NARROW: Final = re.compile(r"\bi(8|16)\b")
+"""Integers that are not assumed not to wrap."""
 _INTEGER: Final = re.compile(r"(i1|i8|i16|i32|i64|index)$")
 
 
 def is_scalar(operation: Operation) -> bool:
-    """Whether the operation has one result, an integer or a truth value."""
+    """Returns whether the operation has one result, an integer or a truth value."""
     result = operation.types.rpartition("->")[2].rpartition(" to ")[2].strip()
     constant = operation.name == "arith.constant" and operation.text in ("true", "false")
     return len(operation.results) == 1 and (bool(_INTEGER.match(result)) or constant)
 
 
 def is_truth(operation: Operation) -> bool:
-    """Whether the result is a truth value."""
+    """Returns whether the result is a truth value."""
     result = operation.types.rpartition("->")[2].rpartition(" to ")[2].strip()
     return result == "i1" or operation.name == "arith.cmpi"
 
 
 def evaluated(operation: Operation, given: tuple[Scalar | None, ...]) -> Scalar | None:
     """The result for these operands; None where it is not known exactly."""
+    if _NARROW.search(operation.types):
+        return None
     match operation.name:
         case "arith.constant":
             return _constant(operation.text)
@@ -89,7 +94,7 @@ def _selected(given: tuple[Scalar | None, ...]) -> Scalar | None:
 
 def _extended(given: Scalar | None, one: int) -> Scalar | None:
     if given is None or isinstance(given, Value):
-        return given
+        return given if one < 0 or given is None or is_natural(given) else None
     return choice(given, whole(one), Value())
 
 
@@ -124,7 +129,7 @@ def _greatest(first: Value, second: Value) -> Value:
 
 
 def _and(first: Value, second: Value) -> Value | None:
-    """Of a mask of low bits: the remainder, of negative numbers too, as two's complement has it."""
+    """Computes `and` with a mask of low bits: a remainder, as two's complement has it."""
     mask = second.constant
     if mask is None:
         return _and(second, first) if first.constant is not None else None

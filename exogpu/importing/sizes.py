@@ -101,7 +101,7 @@ def in_sizes(kernel: Kernel) -> Sized:
 
 
 def _of_program(value: Value) -> bool:
-    """Whether a trip count is an expression of program ids, and so no size."""
+    """Returns whether a trip count is an expression of program ids, and so no size."""
     variables = value.variables()
     named = all(PROGRAM.fullmatch(one.name) for one in variables)
     return bool(variables) and named and is_affine(value) and is_natural(value)
@@ -184,7 +184,7 @@ def _short(
     size: Variable,
     facts: tuple[Condition, ...] = (),
 ) -> bool:
-    """Whether a negative count has the effect of none, where it is written outside of its loops."""
+    """Returns whether a negative count has the effect of none, outside of its loops."""
     negative = compare("<=", value + 1)
     none = {leading[0]: of(leading[0]) - value * leading[1]}
     for item in items:
@@ -209,7 +209,7 @@ def _equivalent(facts: tuple[Condition, ...], one: Condition, other: Condition) 
 
 
 def possible(sizes: Sequence[Size], at: Mapping[str, int]) -> bool:
-    """Whether trip counts of these numbers may occur together; True also where that is not known.
+    """Returns whether trip counts of these numbers may occur together; True if that is not known.
 
     A count of 0 stands for negative ones, too.
     """

@@ -1,4 +1,4 @@
-"""Whether the PTX of a kernel synchronises as its TTGIR and the table of its Triton say.
+"""Compares a kernel's PTX with the synchronisation that its TTGIR and Triton's lowering give.
 
 `.loc` gives each instruction of PTX the user's line.  For each line, the instructions that
 synchronise have to be those that the operations of the line are lowered to, in this order; a loop
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Final
 
@@ -28,7 +28,7 @@ _KINDS: Final[tuple[tuple[str, str], ...]] = (
     ("mbarrier.try_wait", "wait"),
     ("bar.sync", "meet"),
     ("barrier.sync", "meet"),
-    ("bar.warp.sync", "meet"),
+    ("bar.warp.sync", "meet 32"),
     ("wgmma.fence", "wgmma fence"),
     ("wgmma.mma_async", "wgmma"),
     ("wgmma.commit_group", "wgmma commit"),
@@ -42,6 +42,9 @@ _KINDS: Final[tuple[tuple[str, str], ...]] = (
     ("fence.proxy.async", "proxy fence"),
 )
 """The beginnings of instructions that synchronise, and what each is called here."""
+
+_COUNTED: Final = ("expect", "wgmma wait", "tma wait", "cp.async wait")
+"""Kinds that are told with the number at the instruction's end: of bytes, or of pending groups."""
 
 _INSTRUCTION: Final = re.compile(r"(?:@!?%\w+\s+)?([a-z][\w.:]*)")
 _LOC: Final = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s")
@@ -77,25 +80,34 @@ def mismatches(module: Module, ptx: str, lowering: Lowering) -> Iterator[Mismatc
 
 
 def _agrees(expected: Sequence[str], found: Sequence[str]) -> bool:
-    """Whether what was found is what is expected, some whole number of times.
+    """Returns whether the PTX has what is expected, some whole number of times.
 
     There may be more barriers: where partitions begin and end, and none that takes order away.
     """
     at = times = 0
     for kind in found:
-        if expected and kind == expected[at]:
+        if expected and _is(kind, expected[at]):
             at += 1
             if at == len(expected):
                 at, times = 0, times + 1
-        elif kind != "meet":
+        elif not _meets(kind):
             return False
     left = expected[:at]  # barriers may have been taken for the beginning of one time more
-    return set(left) <= {"meet"} and (times > 0 or not expected)
+    return all(map(_meets, left)) and (times > 0 or not expected)
+
+
+def _meets(kind: str) -> bool:
+    return kind.startswith("meet")
+
+
+def _is(found: str, expected: str) -> bool:
+    """Returns whether an instruction is the expected one, or a barrier of more threads."""
+    return found == expected or (found == "meet" and _meets(expected))
 
 
 def _found(ptx: str) -> Mapping[Line, tuple[str, ...]]:
     files = dict(_FILE.findall(ptx))
-    lines: dict[Line, list[str]] = {}
+    lines = _Lines()
     at: Line = ("", 0)
     inline = False
     for text in ptx.splitlines():
@@ -106,9 +118,11 @@ def _found(ptx: str) -> Mapping[Line, tuple[str, ...]]:
             if inline:
                 continue  # LLVM counts the lines of the assembly
             at = _user_line(text, files)
+        elif text.startswith("$"):
+            lines.part()
         elif (found := _INSTRUCTION.match(text)) and (kind := _kind(found[1])):
-            _append(lines.setdefault(at, []), kind)
-    return {line: tuple(kinds) for line, kinds in lines.items()}
+            lines.append(at, _with_number(kind, text))
+    return lines.kinds()
 
 
 def _user_line(loc: str, files: Mapping[str, str]) -> Line:
@@ -123,22 +137,50 @@ def _kind(instruction: str) -> str:
     return next((kind for start, kind in _KINDS if instruction.startswith(start)), "")
 
 
-_RUNS: Final = ("tma", "cp.async", "wgmma", "meet")
+def _with_number(kind: str, instruction: str) -> str:
+    """A kind with the number of bytes, groups or threads that the instruction states."""
+    if kind == "meet":
+        threads = re.search(r"\S+, (\d+);", instruction)
+        return f"meet {threads[1]}" if threads else kind
+    number = re.search(r"(\d+);", instruction.split()[-1])
+    return f"{kind} {number[1] if number else '?'}" if kind in _COUNTED else kind
+
+
+_RUNS: Final = ("tma", "cp.async", "wgmma")
 """What an operation may have several of, one after the other."""
 
 
-def _append(kinds: list[str], kind: str) -> None:
-    """Adds a kind; of those that an operation has several of, a run is one."""
-    if not (kinds and kinds[-1] == kind and kind in _RUNS):
-        kinds.append(kind)
+@dataclass(slots=True)
+class _Lines:
+    """The kinds of each line, where of a run that one operation may have one is left."""
+
+    found: dict[Line, list[str]] = field(default_factory=dict)
+    last: Line | None = None
+    """The line of the instruction before, within a block."""
+
+    def append(self, line: Line, kind: str) -> None:
+        """Adds a kind.  Barriers are a run where nothing that synchronises is between them."""
+        kinds = self.found.setdefault(line, [])
+        run = kind in _RUNS or (_meets(kind) and self.last == line)
+        if not (kinds and kinds[-1] == kind and run):
+            kinds.append(kind)
+        self.last = line
+
+    def part(self) -> None:
+        """A block begins or ends."""
+        self.last = None
+
+    def kinds(self) -> Mapping[Line, tuple[str, ...]]:
+        """By line: its kinds."""
+        return {line: tuple(kinds) for line, kinds in self.found.items()}
 
 
 def _expected(module: Module, lowering: Lowering) -> Mapping[Line, tuple[str, ...]]:
     places = places_of(module)
     warps = module.integer("ttg.num-warps") or 4
-    lines: dict[Line, list[str]] = {}
+    lines = _Lines()
     _go(apart(module.function.regions[0].operations), warps, places, lowering, lines)
-    return {line: tuple(kinds) for line, kinds in lines.items()}
+    return lines.kinds()
 
 
 def _go(
@@ -146,35 +188,40 @@ def _go(
     warps: int,
     places: Places,
     lowering: Lowering,
-    lines: dict[Line, list[str]],
+    lines: _Lines,
 ) -> None:
     for operation in operations:
         kinds = _lowered(operation, warps, lowering)
         span = places.span(operation)
         for kind in kinds:
-            _append(lines.setdefault((PurePath(span.file).name, span.line), []), kind)
+            lines.append((PurePath(span.file).name, span.line), kind)
         for region in operation.regions:
             own = region.warps or warps
+            lines.part()
             _go(region.operations, own, places, lowering, lines)
+            lines.part()
 
 
 def _lowered(operation: Operation, warps: int, lowering: Lowering) -> tuple[str, ...]:
-    """What an operation is lowered to."""
+    """Returns the synchronising instructions that an operation is lowered to."""
+    meet = f"meet {32 * warps}"
     match operation.name:
         case "ttg.barrier":
-            return ("meet",)
+            return (meet,)
         case "ttng.wait_barrier":
             return ("wait",)
         case "ttng.barrier_expect":
-            return ("meet", "expect") if lowering.meet_before_arrive else ("expect",)
+            count = re.search(r", (\d+)", operation.text)
+            expect = f"expect {count[1] if count else '?'}"
+            return (meet, expect) if lowering.meet_before_arrive else (expect,)
         case "ttng.arrive_barrier":
-            return ("meet", "arrive") if lowering.meet_before_arrive else ("arrive",)
+            return (meet, "arrive") if lowering.meet_before_arrive else ("arrive",)
         case "ttng.async_tma_copy_global_to_local":
             return ("tma",)
         case "ttng.async_tma_copy_local_to_global":
             return ("tma", "tma commit")
         case "ttng.async_tma_store_wait":
-            return ("tma wait",)
+            return (f"tma wait {operation.integer('pendings')}",)
         case "ttng.fence_async_shared":
             return ("proxy fence",)
         case "ttg.async_copy_global_to_local":
@@ -182,17 +229,18 @@ def _lowered(operation: Operation, warps: int, lowering: Lowering) -> tuple[str,
         case "ttg.async_commit_group":
             return ("cp.async commit",)
         case "ttg.async_wait":
-            return ("cp.async wait",)
+            return (f"cp.async wait {operation.integer('num')}",)
         case "ttng.warp_group_dot":
             waits = operation.attributes.get("isAsync") != "true"
             product = ("wgmma fence", "wgmma", "wgmma commit")
-            return (*product, "wgmma wait") if waits else product
+            return (*product, "wgmma wait 0") if waits else product
         case "ttng.warp_group_dot_wait":
             local = "warpGroupLocal" in operation.attributes
             meets = warps > 4 and lowering.meet_after_product_wait and not local
-            return ("wgmma wait", "meet") if meets else ("wgmma wait",)
+            wait = f"wgmma wait {operation.integer('pendings')}"
+            return (wait, meet) if meets else (wait,)
         case _ if "allocation.offset" in operation.attributes:
             scratch = operation.name not in ("ttg.local_alloc", "ttg.warp_specialize")
-            return ("meet",) if scratch and lowering.meet_within_scratch else ()
+            return (meet,) if scratch and lowering.meet_within_scratch else ()
         case _:
             return ()

@@ -1,4 +1,4 @@
-"""What stands in for tensors, and for modules that a file imports and its kernels do not use."""
+"""Placeholders for tensors, and for modules that a file imports and its kernels do not use."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Standing(types.ModuleType):
         return False
 
     def __ge__(self, other: object) -> bool:
-        """Of a capability: the architecture that is compiled for is new."""
+        """Answers that a capability is recent: the architecture that is compiled for is new."""
         return True
 
     def __gt__(self, other: object) -> bool:
@@ -127,7 +127,7 @@ class StandingTensor:
         self.ndim = len(shape)
 
     def stride(self, dim: int | None = None) -> Any:  # noqa: ANN401
-        """Of one dimension, or all."""
+        """Returns the stride of one dimension, or of all."""
         return tuple(self.strides) if dim is None else self.strides[dim]
 
     def data_ptr(self) -> int:
@@ -135,7 +135,7 @@ class StandingTensor:
         return 16
 
     def numel(self) -> int:
-        """How many elements it has."""
+        """Returns the number of elements."""
         return prod(self.shape)
 
     def element_size(self) -> int:
@@ -143,7 +143,7 @@ class StandingTensor:
         return self.dtype.itemsize
 
     def dim(self) -> int:
-        """How many dimensions it has."""
+        """Returns the number of dimensions."""
         return self.ndim
 
 

@@ -1,4 +1,4 @@
-"""From an event to statements of the language, with the user's place."""
+"""Makes statements of the language from an event, with the user's place."""
 
 from __future__ import annotations
 
@@ -50,8 +50,11 @@ class Plan:
     axes: tuple[int, ...]
     """The axes of the grid."""
     by_warps: bool = False
-    """Whether warps execute proxy fences together: more order than there is, of which the abstract
-    machine is much faster.  What is refuted so is wrong; what is proved so need not be right."""
+    """True if warps execute proxy fences together, which is faster on the abstract machine.
+
+    This is more order than there is.  What is refuted so is wrong; what is proved so need not be
+    right.
+    """
 
 
 @dataclass(slots=True)
@@ -146,7 +149,7 @@ class Statements:
     def _each(
         self, step: ev.Step, body: Callable[[Sym], ir.Block], *, warpgroups: bool = False
     ) -> ir.Block:
-        """What each thread of the role does, or each of its warpgroups."""
+        """Returns a loop of the role's threads, or its warpgroups, around a body."""
         count = self._warpgroups(step.role) if warpgroups else self._threads(step.role)
         unit = cuda_warpgroup if warpgroups else cuda_thread
         name = Sym("w" if warpgroups else "t")
@@ -158,7 +161,7 @@ class Statements:
         return (ir.For(Sym("w"), ir.Int(0), warps, mode, body, span=step.span),)
 
     def _elected(self, step: ev.Step, body: ir.Block) -> ir.Block:
-        """What one warp of the role does."""
+        """Returns the body, executed by one warp of the role."""
         if self._warps(step.role) == 1:
             return body
         return (ir.Warps(0, 1, self._group(step.role), body, span=step.span),)

@@ -108,7 +108,7 @@ def _steps(
 
 
 def _taken(step: ev.Step, known: Mapping[Atom, int], run: _Run) -> bool:
-    """Whether a step is taken, or need not be; a wait may have to wait."""
+    """Returns whether a step is taken, or need not be; a wait may have to wait."""
     event = step.event
     if not isinstance(event, ev.Wait | ev.Signal | ev.Expect):
         return True

@@ -16,6 +16,8 @@ from exogpu.importing.refusing import unread
 _RESULTS: Final = re.compile(r"((?:%[\w$.#-]+(?::\d+)?(?:, )?)+) = ")
 _NAME: Final = re.compile(r'"?([a-z_][\w]*(?:\.[\w]+)+)"?')
 _VALUE: Final = re.compile(r"%[\w$.-]+(?:#\d+)?")
+_ANOTHER: Final = re.compile(r'(?<![\w!#%$."-])"?[a-z_]\w*(?:\.[a-z_]\w*)+\b|\bloc\(|%\S+ = ')
+"""A second operation on the line of a first one."""
 _ARGUMENT: Final = re.compile(r"(%[\w$.-]+): ")
 _OPEN, _CLOSE = "([{<", ")]}>"
 _REGIONS: Final = frozenset(
@@ -34,12 +36,12 @@ class Operation:
     """The values before the types, in the order of the text."""
     attributes: Mapping[str, str]
     text: str
-    """What stands between the name and the types, attributes left out."""
+    """The text between the name and the types, without the attributes."""
     types: str
-    """What stands after the ` : `."""
+    """The text after the ` : `."""
     location: str
     line: int
-    """Of the TTGIR, from 1."""
+    """The line of the TTGIR, from 1."""
     regions: tuple[Region, ...] = ()
 
     def integer(self, name: str) -> int | None:
@@ -76,7 +78,7 @@ class Module:
     aliases: Mapping[str, str]
     locations: Mapping[str, str]
     operations: int
-    """How many operations were read."""
+    """The number of operations read."""
 
     def integer(self, name: str) -> int | None:
         """An integer attribute of the module."""
@@ -128,7 +130,7 @@ class _Reader:
         return unread(f"line {self.at + 1} of the TTGIR is of no known form: {line[:80]}")
 
     def _alias(self, line: str) -> bool:
-        """Whether the line is empty, a comment, or names an attribute or a location."""
+        """Returns whether the line is empty, a comment, or names an attribute or a location."""
         if not line or line.startswith("//"):
             return True
         found = re.fullmatch(r"(#\w+) = (.*)", line)
@@ -186,6 +188,9 @@ class _Reader:
         rest, location = without_location(rest)
         head, types = _split(rest)
         body = _without_attributes(head)
+        if _ANOTHER.search(f"{body} {_without_attributes(types)}"):
+            self.at -= 1
+            raise self._unread(line)
         operands = tuple(_VALUE.findall(body))
         return Operation(
             name, results, operands, attributes_of(head), body, types, location, number
@@ -216,7 +221,7 @@ class _Reader:
         if not re.match(r"\}\)?( (attributes )?\{.*\})?( :.*)?$", end):
             self.at -= 1
             raise self._unread(end)
-        attributes = {**attributes_of(head), **attributes_of(end)}
+        attributes = {**attributes_of(head), **attributes_of(end.lstrip("})"))}
         text = _without_attributes(_split(head)[0])
         types = head if name == "tt.func" else end
         return Operation(
@@ -233,7 +238,9 @@ class _Reader:
                 raise self._unread(head)
             self.at += 1
             inside = self._operations(_ends)
-            warps = re.search(r"num_warps\((\d+)\)", head)
+            warps = re.search(r"num_warps\(([1-9]\d*)\)", head)
+            if (warps is None) != (found[1] == "default"):
+                raise unread(f"a partition of another form: {head[:80]}")
             regions.append(
                 Region(
                     found[1],
@@ -329,7 +336,7 @@ def _without_argument_locations(text: str) -> str:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """What stands before and after the ` : ` that is in no brackets."""
+    """Splits a text at the ` : ` that is in no brackets."""
     depth = 0
     for at, char in enumerate(text):
         if char in _OPEN:

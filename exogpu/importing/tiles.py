@@ -1,4 +1,4 @@
-"""That programs store different tiles of global memory: proved by Z3, else assumed by name."""
+"""Proves by Z3 that programs store different tiles of global memory; else assumes it by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from exogpu.importing import events as ev
 from exogpu.importing.proving import between, follows
-from exogpu.importing.sizes import PROGRAM, Size
+from exogpu.importing.sizes import Size
 from exogpu.importing.values import (
     FALSE,
     TRUE,
@@ -38,18 +38,25 @@ class Store:
 
 
 def assumed_tiles(
-    items: Sequence[ev.Item], sizes: Sequence[Size], arguments: frozenset[str]
+    items: Sequence[ev.Item],
+    sizes: Sequence[Size],
+    arguments: frozenset[str],
+    axes: Sequence[int],
 ) -> Iterator[str]:
-    """What is assumed of the tiles that programs store, of what could not be proved."""
+    """Yields the assumptions about the tiles that programs store, where proofs fail.
+
+    Programs are told apart by their ids on these axes of the grid.
+    """
     stores = list(_stores(items, (), ()))
     shared = _shared(sizes, arguments)
     for tensor in dict.fromkeys(one.tensor for one in stores):
         own = [one for one in stores if one.tensor == tensor]
         name = tensor.strip("%")
         pairs = [(one, other) for at, one in enumerate(own) for other in own[at:]]
-        if not all(_apart(one, other, sizes, shared, same=False) for one, other in pairs):
+        programs = [Variable(f"program{axis}", natural=True) for axis in axes]
+        if not all(_apart(one, other, sizes, shared, programs) for one, other in pairs):
             yield f"programs store different tiles of {name}"
-        if not all(_apart(one, other, sizes, shared, same=True) for one, other in pairs):
+        if not all(_apart(one, other, sizes, shared, ()) for one, other in pairs):
             yield f"a program stores each tile of {name} once"
 
 
@@ -78,21 +85,24 @@ def _shared(sizes: Sequence[Size], arguments: frozenset[str]) -> frozenset[str]:
 
 
 def _apart(
-    one: Store, other: Store, sizes: Sequence[Size], shared: frozenset[str], *, same: bool
+    one: Store,
+    other: Store,
+    sizes: Sequence[Size],
+    shared: frozenset[str],
+    programs: Sequence[Variable],
 ) -> bool:
-    """Whether two instances never store a common element: of two programs, or of the same one."""
+    """Returns whether two stores are proved disjoint: of two programs, or of the same one where
+    no ids tell programs apart."""
+    same = not programs
     block = one.block
     if block != other.block or len(block) != len(one.coordinates) or None in one.coordinates:
         return False
     by = _primes((one, other), sizes, shared, same=same)
+    by |= {id_: of(Variable(f"{id_.name}'", natural=True)) for id_ in programs}
     facts = [*one.facts, *(replaced_in(fact, by) for fact in other.facts)]
     if any(unread_in(fact) for fact in facts):
         facts = [fact for fact in facts if not unread_in(fact)]
     facts += _of_sizes(sizes, {}) + _of_sizes(sizes, by)
-    programs = sorted(
-        {v for v in by if isinstance(v, Variable) and PROGRAM.fullmatch(v.name)},
-        key=lambda variable: variable.name,
-    )
     for program in programs:
         programs_of = of(Variable(program.name.replace("program", "programs"), natural=True))
         facts += [compare("<=", id_ - programs_of + 1) for id_ in (of(program), by[program])]
@@ -103,7 +113,7 @@ def _apart(
         distance = here - there.replaced(by)
         near = both(near, compare("<=", distance - (extent - 1)))
         near = both(near, compare("<=", distance * -1 - (extent - 1)))
-    differ: list[Variable] = programs if not same else []
+    differ: Sequence[Variable] = programs
     if same:
         if one.place is not other.place:
             return follows((*facts, near), FALSE)
@@ -142,7 +152,7 @@ def _variables(condition: Condition) -> set[Variable]:
 
 
 def _of_sizes(sizes: Sequence[Size], by: Mapping[Atom, Value]) -> list[Condition]:
-    """That a size is its trip count, or 0 where that is negative."""
+    """Lists the conditions that each size is its trip count, or 0 where that is negative."""
     found: list[Condition] = []
     for size in sizes:
         count, trips = of(size.variable).replaced(by), size.trips.value.replaced(by)

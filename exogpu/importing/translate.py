@@ -1,15 +1,16 @@
-"""From the operations of a kernel to the events of its roles."""
+"""Translates the operations of a kernel to the events of its roles."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from exogpu.importing import events as ev
 from exogpu.importing.accesses import HANDLERS, Expected, View
 from exogpu.importing.buffers import allocated, sources
-from exogpu.importing.induction import closed_forms, within
+from exogpu.importing.induction import closed_forms, is_within
+from exogpu.importing.initialised import Initialised
 from exogpu.importing.kernel import Kernel, Trips
 from exogpu.importing.lowering import Lowering
 from exogpu.importing.memory import Memory, laid_out, window
@@ -44,6 +45,19 @@ def translate(module: Module, lowering: Lowering) -> Kernel:
     places = places_of(module)
     for operation in walk(body):
         accept(operation, places.span(operation))
+    target = module.attributes.get("ttg.target", "")
+    if not re.match(r'"cuda:\d+"', target) or module.integer("ttg.threads-per-warp") != 32:
+        raise unsupported(
+            f"a kernel for {target or 'an unknown target'}, whose warps have "
+            f"{module.integer('ttg.threads-per-warp') or 'unknown numbers of'} threads",
+            "kernels for CUDA are read",
+            places.end,
+        )
+    for layout in module.aliases.values():
+        if layout.startswith("#ttg.padded_shared") or "fp4Padded = true" in layout:
+            raise unsupported(
+                f"shared memory with padding: {layout}", "lay it out without padding", places.end
+            )
     if (module.integer("ttg.num-ctas") or 1) != 1:
         raise unsupported(
             "a kernel whose programs are clusters of CTAs",
@@ -66,11 +80,10 @@ class Translator:
         self.views: dict[str, View] = {}
         self.expected: dict[ev.Slot, Expected] = {}
         self.filled: dict[ev.Slot, Expected] = {}
-        self.invalidated: set[str] = set()
         self.accumulators: dict[str, tuple[str, Span]] = {}
         self.trips: dict[Variable, Trips] = {}
         self.role = ev.Role("default", module.integer("ttg.num-warps") or 4)
-        self._uninitialised: set[str] = set()
+        self.parted = False
         self._guard: Condition = TRUE
         self._facts: tuple[Condition, ...] = ()
         self._loops: tuple[str, ...] = ()
@@ -78,6 +91,7 @@ class Translator:
         self._turns: dict[Operation, str] = {}
         found = allocated(body, places, self.origin)
         self.barriers, self._scratch = found.barriers, found.scratch
+        self.mbarriers = Initialised(self.barriers)
         self.memory: Memory = laid_out(found.buffers)
 
     # --- what handlers ask ------------------------------------------------------------------
@@ -113,7 +127,7 @@ class Translator:
         guard = both(self._guard, guard)
         self._out.append(ev.Step(event, self.span(operation), self.role.name, guard))
         if isinstance(event, ev.Meet):
-            self._uninitialised.clear()
+            self.mbarriers.meet()
 
     def use(self, operation: Operation) -> None:
         """The operation reads its operands, and writes its results, as ordinary registers."""
@@ -123,28 +137,10 @@ class Translator:
                     self.accumulators.setdefault(name, (self.role.name, self.span(operation)))
                     self.emit(operation, ev.Registers(**{kind: name}))
 
-    def initialise(self, array: str, index: int, count: int, operation: Operation) -> None:
-        """An mbarrier is initialised."""
-        found = self.barriers[array]
-        if self._loops or self._guard != TRUE or index in found.arrivals or self.role.items:
-            raise unsupported(
-                f"the mbarrier {found.label} is initialised in a loop or branch, or again",
-                "initialise each mbarrier once, where the kernel begins",
-                self.span(operation),
-            )
-        found.arrivals[index] = count
-        self._uninitialised.add(array)
-
-    def needs_initialised(self, array: str, operation: Operation, *, all_threads: bool) -> None:
-        """The operation uses an mbarrier, which all its threads have to see initialised."""
-        found = self.barriers[array]
-        late = all_threads and array in self._uninitialised
-        if late or set(found.arrivals) != set(range(found.count)) or array in self.invalidated:
-            raise unsupported(
-                f"the mbarrier {found.label} is used where not all threads see it initialised",
-                "initialise all of it first; the compiler puts a barrier after that",
-                self.span(operation),
-            )
+    @property
+    def unconditional(self) -> bool:
+        """Returns whether no loop and no branch is around the operation."""
+        return not self._loops and self._guard == TRUE
 
     # --- control ----------------------------------------------------------------------------
 
@@ -164,8 +160,12 @@ class Translator:
             after: tuple[ev.Item, ...] = ()
         else:
             before = self._items(self.body[: split[0]])
-            self._uninitialised.clear()  # all warps meet where partitions begin
+            before += self._captures(self.body[split[0]])
+            self.mbarriers.meet()  # all warps meet where partitions begin
+            self.parted = True
             roles = self._roles(self.body[split[0]])
+            self.parted = False
+            self.mbarriers.meet()
             after = self._items(self.body[split[0] + 1 :])
         name = re.search(r"@([\w$.]+)", self.module.function.text)
         return Kernel(
@@ -181,6 +181,14 @@ class Translator:
             bool(split),
         )
 
+    def _captures(self, operation: Operation) -> tuple[ev.Item, ...]:
+        """Stores the values that partitions are given in shared memory; all warps meet after they
+        have read them."""
+        if operation not in self._scratch:
+            return ()
+        place = window(self.memory, self._scratch[operation], None)
+        return (ev.Step(ev.Store(place), self.span(operation), self.role.name),)
+
     def _arguments(self) -> None:
         """Integers that the kernel is given."""
         for name, kind in re.findall(r"(%[\w$.-]+): (\w+)", self.module.function.types):
@@ -190,6 +198,7 @@ class Translator:
 
     def _items(self, operations: tuple[Operation, ...]) -> tuple[ev.Item, ...]:
         around, self._out = self._out, []
+        expected, self.expected = self.expected, {}
         self.filled.clear()
         for operation in operations:
             self._operation(operation)
@@ -203,6 +212,7 @@ class Translator:
                 self.span(left.operation),
             )
         found, self._out = tuple(self._out), around
+        self.expected = expected
         return found
 
     def _operation(self, operation: Operation) -> None:
@@ -221,7 +231,7 @@ class Translator:
             self._registers(operation)
 
     def _registers(self, operation: Operation) -> None:
-        if is_scalar(operation):
+        if is_scalar(operation) and operation not in self._scratch:
             given = tuple(self.scalars.get(name) for name in operation.operands)
             value = evaluated(operation, given)
             if value is not None:
@@ -236,6 +246,7 @@ class Translator:
             if self.lowering.meet_within_scratch:
                 self.emit(operation, ev.Meet())
             self.emit(operation, ev.Load(place))
+        self._unread(operation)
 
     def _unread(self, operation: Operation) -> None:
         """Results whose values are data: unknown, and others in each iteration."""
@@ -277,8 +288,10 @@ class Translator:
         if condition is None or isinstance(condition, Value):
             raise unknown_value("the condition of a branch is not known", self.span(operation))
         outer_guard, outer_facts = self._guard, self._facts
+        met = self.mbarriers.copy()
         ends: list[Mapping[str, Scalar | View | None]] = []
         for region, holds in zip(operation.regions, (condition, negation(condition)), strict=False):
+            self.mbarriers.forget(met)
             self._guard = both(outer_guard, holds)
             self._facts = (*outer_facts, holds)
             self._out += self._items(region.operations)
@@ -291,6 +304,7 @@ class Translator:
                 }
             )
         self._guard, self._facts = outer_guard, outer_facts
+        self.mbarriers.forget(met)
         for result in operation.results:
             if self.shared.accumulator(result):
                 raise unsupported(
@@ -336,7 +350,9 @@ class Translator:
         self.scalars[index] = low + number * by
         forms = self._carried(operation, turn, number, trips, carried, initial)
         self.scalars |= forms
+        met = self.mbarriers.copy()
         body = self._within(turn, number, trips, region)
+        self.mbarriers.forget(met)
         self._out.append(ev.Loop(turn, trips, body, self.span(operation)))
         for result, name in zip(operation.results, carried, strict=True):
             form = forms.get(name)
@@ -360,7 +376,7 @@ class Translator:
         return self._turns[operation]
 
     def _trips(self, value: Value, operation: Operation) -> Value:
-        """How often a loop runs, as a variable that all loops of this count have."""
+        """Returns the trip count of a loop, as a variable shared by all loops of this count."""
         if value.constant is not None:
             return whole(max(value.constant, 0))
         for loop in self._loops:
@@ -402,7 +418,7 @@ class Translator:
         carried: tuple[str, ...],
         initial: list[Scalar | None],
     ) -> dict[str, Scalar]:
-        """What the carried values are before iteration `number`.
+        """Computes the carried values before iteration `number`.
 
         They are taken not to be negative, or to be 0 or 1, where their first values are; if that is
         not proved of their forms, all is done again without it.
@@ -431,8 +447,10 @@ class Translator:
             first = {names[name]: numbers[name] for name in names if names[name] in following}
             found = closed_forms(turn, number, first, following, facts)
             forms = {name: found[one] for name, one in names.items() if one in found}
-            negative = {name for name in natural if not _is(is_natural, forms, name, None, facts)}
-            wide = {name for name in bits if not _is(is_bit, forms, name, 1, facts)}
+            negative = {
+                name for name in natural if not is_within(is_natural, forms, name, None, facts)
+            }
+            wide = {name for name in bits if not is_within(is_bit, forms, name, 1, facts)}
             if not negative and not wide:
                 return {**symbols, **forms}
             natural -= negative
@@ -449,14 +467,14 @@ class Translator:
         """The carried values after an iteration, from those before it, for whatever these are."""
         region = operation.regions[0]
         kept = (dict(self.scalars), dict(self.views), dict(self.accumulators), dict(self.trips))
-        held = set(self._uninitialised), set(self.invalidated), self._probing
+        held = self.mbarriers.copy(), self._probing
         self.scalars |= symbols
         self._probing = True
         self._within(turn, number, trips, region)
         last = region.terminator
         found = [self.scalars.get(name) for name in (last.operands if last is not None else ())]
         self.scalars, self.views, self.accumulators, self.trips = kept
-        self._uninitialised, self.invalidated, self._probing = held
+        self.mbarriers, self._probing = held
         found += [None] * (len(region.arguments) - 1 - len(found))
         return iter(found)
 
@@ -469,15 +487,3 @@ class Translator:
         ):
             if value in self.views and after in (name, value):
                 self.views[name] = self.views[value]
-
-
-def _is(
-    at_once: Callable[[Value], bool],
-    forms: Mapping[str, Value],
-    name: str,
-    high: int | None,
-    facts: Sequence[Condition],
-) -> bool:
-    """Whether a carried value was found, and is seen or proved to be in its range."""
-    form = forms.get(name)
-    return form is not None and (at_once(form) or within(form, 0, high, facts))

@@ -1,4 +1,4 @@
-"""Who arrives on each array of mbarriers, and who waits for it."""
+"""Collects the roles that arrive on each array of mbarriers, and those that wait for it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Use:
     span: Span
     count: int
     depth: int
-    """How many hardware mbarriers an element is: 1, or all of a ring that runs on."""
+    """The number of hardware mbarriers of an element: 1, or all of a ring that runs on."""
     arrivers: tuple[str, ...]
     """The roles that arrive, where an element's phase takes several."""
     waiters: tuple[str, ...]
     """The roles that wait, where several wait for one element."""
     signalled: bool
-    """Whether threads arrive on it, and not TMA loads alone."""
+    """True if threads arrive on it, and not TMA loads alone."""
     runs: bool
 
     @property
@@ -65,7 +65,7 @@ def usage_of(
     runs: frozenset[str],
     taken: Iterable[str] = (),
 ) -> Usage:
-    """How a kernel uses its mbarriers, whose names are none of those that are taken.
+    """Collects a kernel's uses of its mbarriers; their names are none of those already taken.
 
     Raises RefusedError (K104) where a phase does not take the arrivals that complete it.
     """

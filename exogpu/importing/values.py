@@ -346,7 +346,7 @@ def negation(condition: Condition) -> Condition:
 
 
 def both(first: Condition, second: Condition) -> Condition:
-    """That both hold."""
+    """Returns the conjunction of two conditions."""
     match first, second:
         case (Known(False), _) | (_, Known(False)):
             return FALSE
@@ -373,12 +373,12 @@ def relation(name: str, first: Value, second: Value) -> Condition | None:
 
 
 def is_natural(value: Value) -> bool:
-    """Whether it is seen at once that the value is not negative."""
+    """Returns whether the value's form shows that it is not negative."""
     return all(factor >= 0 and all(map(_natural, product)) for product, factor in value.terms)
 
 
 def is_bit(value: Value) -> bool:
-    """Whether it is seen at once that the value is 0 or 1."""
+    """Returns whether the value's form shows that it is 0 or 1."""
     if value.constant is not None:
         return value.constant in (0, 1)
     if len(value.terms) != 1 or value.terms[0][1] != 1 or len(value.terms[0][0]) != 1:

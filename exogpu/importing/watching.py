@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -10,11 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
+from uuid import uuid4
 
 from exogpu.importing.acquire import Compiled, placed, required_triton
-
-_NUMBERS: Final = itertools.count()
 
 
 @dataclass(slots=True)
@@ -50,7 +48,7 @@ def watched() -> Iterator[Watched]:
     from triton import knobs
 
     seen = Watched()
-    key = f"exogpu-{next(_NUMBERS)}"
+    key = f"exogpu-{uuid4()}"  # else a later process finds its kernels in the cache
     before = knobs.runtime.add_stages_inspection_hook
 
     def hook(

@@ -27,7 +27,7 @@ _WORDS: Final[tuple[tuple[str, str], ...]] = (
     (r"\bwg_(\w+)\b(?:\[\d+\])?", r"the wgmma groups of \1"),
     (r"\bregs_(\w+)\b(?:\[\d+\])?", r"registers of \1"),
 )
-"""What the language says, and what Triton says."""
+"""The language's names, as patterns, and what Triton calls them."""
 
 REPAIRS: Final[Mapping[HazardKind, str]] = {
     HazardKind.DEADLOCK: "arrive on the mbarrier before this wait, or wait with the other phase",
@@ -37,7 +37,7 @@ REPAIRS: Final[Mapping[HazardKind, str]] = {
     HazardKind.FREE: "wait for the access before the kernel ends: mbarrier.wait, tma.store_wait, "
     "async_copy.wait_group or warpgroup_mma_wait with pending 0",
 }
-"""What mends a hazard that is no conflict of two accesses."""
+"""The repair for a hazard that is no conflict of two accesses."""
 
 
 def told(hazard: Hazard) -> Hazard:

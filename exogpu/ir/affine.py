@@ -94,7 +94,7 @@ def range_of(form: Affine, ranges: Ranges) -> Range:
 
 
 def magnitude(form: Affine, ranges: Ranges) -> int:
-    """What no partial sum of the form exceeds, nor one inside its divisions."""
+    """Returns a bound on every partial sum of the form, and on those inside its divisions."""
     total = abs(form.constant)
     inside = 0
     for atom, coefficient in form.terms:
@@ -245,6 +245,6 @@ def divisors(form: Affine, name: Sym) -> Iterator[int]:
 
 
 def mentions(form: Affine, names: Iterable[Sym]) -> bool:
-    """Whether the form depends on any of the variables."""
+    """Tests whether the form depends on any of the variables."""
     wanted = frozenset(names)
     return any(name in wanted for name in variables(form))

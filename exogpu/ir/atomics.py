@@ -1,7 +1,8 @@
-"""What an instruction does to an atomic operand: one operation, of which any order gives the same.
+"""Operations of instructions on atomic operands: one operation each, of which any order gives the
+same.
 
 Adds can be exchanged among themselves, and so can maxima; an add and a maximum cannot (decision
-29).
+`atomic-operations`).
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def smt_of(text: str) -> str:
 
 
 class _Reader:
-    """What is left of a text, as tokens; the next one is the last."""
+    """The rest of a text, as tokens; the next one is the last."""
 
     def __init__(self, text: str) -> None:
         found: list[str] = []

@@ -58,7 +58,8 @@ _PLACES: Final = frozenset({"span", "doc"})
 
 
 def _ours(kind: type) -> bool:
-    """Of exogpu's own types the cache knows the text, of a user's it does not."""
+    """Tests whether a type is exogpu's own: the cache knows the text of these, but not of a
+    user's."""
     return kind.__module__.startswith("exogpu.")
 
 

@@ -31,7 +31,7 @@ FORMATS: Final = {
 
 
 def number(bits: int, dtype: DataType) -> float:
-    """What bits stand for.
+    """Returns the number that bits encode.
 
     >>> number(0x7E, DataType.F8E4M3), number(0x01, DataType.F8E5M2)
     (448.0, 1.52587890625e-05)

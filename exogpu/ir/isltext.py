@@ -37,8 +37,8 @@ _OPERATOR = {"==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
 def is_free(name: str) -> bool:
-    """Whether ISL text may have the name as it is: no keyword, and not what thread maps use for
-    a thread (`t`) and for its parts (`j0`)."""
+    """Tests whether ISL text may have the name as it is: no keyword, and none of the names of
+    thread maps for a thread (`t`) and its parts (`j0`)."""
     return name.lower() not in ISL_WORDS.split() and not re.fullmatch(r"t|j\d+", name)
 
 

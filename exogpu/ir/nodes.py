@@ -140,7 +140,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An interval coordinate `lo:hi`, half-open (decision 1)."""
+    """An interval coordinate `lo:hi`, half-open (decision `half-open-windows`)."""
 
     lo: CExpr
     hi: CExpr
@@ -172,7 +172,7 @@ class Through:
 
 
 def same_number(one: float | int, other: float | int) -> bool:
-    """Whether two constants are one number: 0 and -0 are two, and NaN is one."""
+    """Tests whether two constants are one number: 0 and -0 are two, and NaN is one."""
     if one != one or other != other:
         return one != one and other != other
     return one == other and (one != 0 or copysign(1, one) == copysign(1, other))
@@ -339,7 +339,8 @@ class DeviceFunction(_Statement):
     warps: tuple[WarpConfig, ...]
     body: Block
     dependent: bool = False
-    """Whether it may begin before the launch right before it has ended (decision 30)."""
+    """True if it may begin before the launch right before it has ended (decision
+    `dependent-launch`)."""
     min_blocks: int = 1
     """CTAs that a multiprocessor shall have room for: each thread has registers for that many."""
 
@@ -421,8 +422,8 @@ class BarrierAlloc(_Statement):
     mechanism: BarrierMechanism
     guard: Sym | None = None
     depth: int | None = None
-    """How many hardware mbarriers an element is, of a kernel that was compiled by others; None:
-    the ring depth follows from the Awaits (decision 12)."""
+    """The ring depth that another compiler chose; None if the Awaits determine it (decision
+    `mbarrier-phase`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -438,7 +439,7 @@ class Free(_Statement):
 @dataclass(frozen=True, slots=True, eq=False)
 class Fence(_Statement):
     """`Fence(pre, post)`; with `launches`, in a dependent launch, each thread by itself waits for
-    the launches before (decision 30)."""
+    the launches before (decision `dependent-launch`)."""
 
     pre: SyncTL
     post: SyncTL
@@ -547,12 +548,12 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class ImportSource:
-    """Where a procedure was imported from, and what that rests on."""
+    """The origin of an imported procedure, and the assumptions of its import."""
 
     compiler: str
     """`Triton 3.9`"""
     digest: str
-    """Of the compiler's texts: SHA-256, in hexadecimal."""
+    """The SHA-256 of the compiler's texts, in hexadecimal."""
     assumptions: tuple[str, ...]
 
 
@@ -569,7 +570,7 @@ class Proc:
     contracts: tuple[Contract, ...] = ()
     """What the contents of its arrays are taken to satisfy, besides the preconditions."""
     imported: ImportSource | None = None
-    """Of a kernel that was compiled by others."""
+    """The origin of the procedure, if another compiler compiled it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

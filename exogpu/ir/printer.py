@@ -178,7 +178,7 @@ def _stmt(stmt: Stmt, names: _Names, depth: int) -> list[str]:
 
 
 def _is_whole(body: Block, slot: Sym) -> bool:
-    """Whether what a slot is bound for is one access or call, whose whole indices it is."""
+    """Tests whether a slot is bound for one access or call alone, whose whole indices it is."""
     match body:
         case (For(mode=Slot()) as inner,):
             return _is_whole(inner.body, slot)

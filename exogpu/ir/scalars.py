@@ -123,14 +123,16 @@ Scalar: TypeAlias = Constant | Element | Operation | Convert
 
 
 def assigned(value: DExpr, target: DataType, of: TypeOf) -> Scalar:
-    """What `x = value` computes, before it is converted to the type of x; a constant has it."""
+    """Returns the value of `x = value` before it is converted to the type of x; a constant has that
+    type."""
     if isinstance(value, Const) and target in FLOATS:
         return Constant(rounded(value.value, target), COMPUTES[target], value.span)
     return _typed(value, COMPUTES[target], of)
 
 
 def added(value: DExpr, target: DataType, of: TypeOf) -> Scalar:
-    """What `x += value` adds, in the type of the sum, which is then converted to that of x."""
+    """Returns the term that `x += value` adds, in the type of the sum, which is then converted to
+    that of x."""
     mine = COMPUTES[target]
     term = _typed(value, mine, of)
     return converted(term, max(mine, term.dtype, key=_WIDTH.index))
@@ -281,8 +283,8 @@ def rounded(value: float | int, dtype: DataType) -> float | int:
 
 
 def fits(value: float | int, dtype: DataType) -> bool:
-    """Whether a type has the constant: an integer exactly; a fraction may be rounded, but is not
-    lost in 0 or in infinity.
+    """Tests whether a type has the constant: an integer exactly; a fraction may be rounded, but is
+    not lost in 0 or in infinity.
 
     >>> from exogpu.ir.scalars import fits
     >>> from exogpu.ir.types import DataType

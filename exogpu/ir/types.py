@@ -15,7 +15,7 @@ from exogpu.result.policy import Policy as Policy
 
 
 class DataType(Enum):
-    """Precision of a data variable (figure "List of variable types", and decision 18)."""
+    """Precision of a data variable (figure "List of variable types", and decision `data-types`)."""
 
     F8E4M3 = "f8e4m3"
     F8E5M2 = "f8e5m2"
@@ -32,7 +32,7 @@ class DataType(Enum):
 
     @property
     def bytes(self) -> int:
-        """Of one element; the first number in a type's name is its bits."""
+        """The bytes of one element; the first number in a type's name is its bits."""
         return int(self.value.lstrip("bfiu").partition("e")[0]) // 8
 
 
@@ -43,6 +43,9 @@ FLOATS: Final = EIGHTS | {DataType.F16, DataType.BF16, DataType.F32, DataType.F6
 INTEGERS: Final = frozenset({DataType.I32, DataType.I64})
 """Types whose values `load_index` reads as indices."""
 """Floating point; the others are integers."""
+
+INDICES: Final = (DataType.I32, DataType.I64)
+"""Integers that `load_index` reads as indices."""
 
 
 class QualTL(Enum):
@@ -172,12 +175,12 @@ class DataMemory:
     """Of a register tile, how its elements lie in registers: a row of `exogpu.hw.fragments`."""
 
     def is_a(self, other: DataMemory) -> bool:
-        """Whether a variable of this memory may be passed where `other` is asked for."""
+        """Tests whether a variable of this memory may be passed where `other` is asked for."""
         return self.name == other.name or other.name in self.bases
 
 
 class BarrierMechanism(Enum):
-    """How a split barrier completes (figure BarrierType)."""
+    """The way in which a split barrier completes (figure BarrierType)."""
 
     MBARRIER = "CudaMbarrier"
     COMMIT_GROUP = "CudaCommitGroup"
@@ -185,19 +188,20 @@ class BarrierMechanism(Enum):
     FLAG = "CudaFlag"
     """In global memory, for the tasks of one launch: a count that each Arrive raises."""
     NAMED_BARRIER = "CudaNamedBarrier"
-    """Beyond the figure: one of a CTA's 16 barriers, by arrive and sync (decision 36)."""
+    """Beyond the figure: one of a CTA's 16 barriers, by arrive and sync (decision
+    `named-barriers`)."""
     LAUNCH = "CudaLaunch"
     """Of the abstract machine alone: the end of a launch, which a dependent one waits for."""
 
     @property
     def phased(self) -> bool:
-        """Whether an Await waits for a numbered arrival, and arrivals and waiters have to keep up
-        with each other (PHASE); such a barrier is the CTA's, as shared memory is."""
+        """Tests whether an Await waits for a numbered arrival, and arrivals and waiters have to
+        keep up with each other (PHASE); such a barrier is the CTA's, as shared memory is."""
         return self in (BarrierMechanism.MBARRIER, BarrierMechanism.NAMED_BARRIER)
 
     @property
     def joins(self) -> bool:
-        """Whether an Await waits for other threads: for its group a thread waits alone."""
+        """Tests whether an Await waits for other threads: for its group a thread waits alone."""
         return self is not BarrierMechanism.COMMIT_GROUP
 
     @property
@@ -218,7 +222,8 @@ class SpecialWindow:
 
 
 class AccessMode(Enum):
-    """How an instruction's body uses a parameter (section Instruction Argument Conversion)."""
+    """The way in which an instruction's body uses a parameter (section Instruction Argument
+    Conversion)."""
 
     READ = "read-only"
     WRITE = "write-only"
@@ -227,7 +232,7 @@ class AccessMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """How an operand's window must lie in memory, in bytes (decision 21)."""
+    """Demands on the address of an operand's window, in bytes (decision `operand-alignment`)."""
 
     align: int = 1
     """The window's first element lies at a multiple of this."""
@@ -270,7 +275,7 @@ class Operand:
     out_of_order: bool
     convergent: bool
     ptx_extended: QualSet | None = None
-    """The extended set under policy ptx, where it differs (decision 7c)."""
+    """The extended set under policy ptx, where it differs (decision `temporal-wgmma`)."""
     atomic: QualSet = frozenset()
     owner_only: bool = False
     """Checked and recorded by the thread that owns the element only (ordinary registers)."""

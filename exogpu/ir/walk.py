@@ -188,14 +188,14 @@ def substitute_access(access: Access, values: Mapping[Sym, CExpr]) -> Access:
 
 
 def is_whole(coord: Coord, name: Sym, single: frozenset[Sym] = frozenset()) -> bool:
-    """Whether a coordinate is a variable alone, `s` or `s : s + 1`; `single` are always 0."""
+    """Returns whether a coordinate is `s` or `s : s + 1` of a variable; `single` are always 0."""
     if isinstance(coord, Point):
         return _is_sum(coord.at, name, 0, single)
     return _is_sum(coord.lo, name, 0, single) and _is_sum(coord.hi, name, 1, single)
 
 
 def _is_sum(expr: CExpr, name: Sym, constant: int, single: frozenset[Sym]) -> bool:
-    """Whether an expression is `name + constant`."""
+    """Returns whether an expression is `name + constant`."""
     left, seen, rest = [expr], 0, 0
     while left:
         match left.pop():
@@ -250,12 +250,12 @@ class Passed:
 
     @property
     def written(self) -> bool:
-        """Whether the call writes it."""
+        """Tests whether the call writes it."""
         return self.mode is not AccessMode.READ
 
     @property
     def timeline(self) -> QualTL | None:
-        """That of the call's accesses; None where the instruction gives none."""
+        """The timeline of the call's accesses; None if the instruction gives none."""
         return None if self.param.operand is None else self.param.operand.initial
 
 

@@ -1,4 +1,4 @@
-"""What every pass may take for granted of a procedure, as an executable specification.
+"""Invariants of a procedure that every pass may rely on, as an executable specification.
 
 `flaws` is no diagnostic for users: a flaw is a mistake of the pass that made the procedure.  Tests
 ask it after every pass.
@@ -43,7 +43,7 @@ from exogpu.ir.walk import accesses, blocks, control_variables, walk
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What is visible at a statement."""
+    """The names visible at a statement."""
 
     controls: frozenset[Sym]
     ranks: dict[Sym, int] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class _Scope:
 
 
 def flaws(proc: Proc, *, inlined: bool = False) -> Iterator[str]:
-    """Why a procedure is not well-formed; nothing where it is.
+    """Yields the reasons why a procedure is not well-formed; none if it is.
 
     Control variables are parameters or iterators around; data, windows and barriers are declared
     before, in a block around, once; accesses have as many coordinates as there are dimensions;
@@ -138,7 +138,7 @@ def _names(stmt: Stmt) -> set[Sym]:
 
 
 def _of(stmt: Stmt, scope: _Scope, *, inlined: bool) -> Iterator[str]:
-    """What is wrong with a statement itself."""
+    """Yields the flaws of a statement itself."""
     for access in accesses(stmt):
         yield from _access(access, scope)
     match stmt:
@@ -179,7 +179,7 @@ def _of(stmt: Stmt, scope: _Scope, *, inlined: bool) -> Iterator[str]:
 
 
 def _slot(stmt: For, mode: Slot, scope: _Scope) -> Iterator[str]:
-    """What is wrong with the binding of a slot: it counts, and nothing is counted in it."""
+    """Yields flaws in the binding of a slot: it counts, and nothing is counted in it."""
     if mode.barrier not in scope.barriers:
         yield f"{mode.barrier} has slots and is no barrier"
     if stmt.lo != Int(0) or not isinstance(stmt.hi, Int) or stmt.hi.value < 1:
@@ -190,7 +190,7 @@ def _slot(stmt: For, mode: Slot, scope: _Scope) -> Iterator[str]:
 
 
 def _loaded(mode: Loaded, scope: _Scope) -> Iterator[str]:
-    """What is wrong with a value from memory: it is one element of data, read in a launch."""
+    """Yields flaws in a value from memory: it is one element of data, read in a launch."""
     if not scope.launched:
         yield f"{mode.source.name} is loaded outside of a launch"
     if mode.source.name in scope.barriers:

@@ -192,7 +192,7 @@ def attention_paged(
 
 
 def _tiles(q: Any, cu_seqlens_q: Any, stream: object) -> tuple[Any, Any]:
-    """Where the tiles of all sequences are cut, and of which sequence each is."""
+    """Returns the cuts between the tiles of all sequences, and the sequence of each."""
     B = int(cu_seqlens_q.shape[0]) - 1
     tiles = int(q.shape[0]) // TILE + B
     cuts = scratch(q, (tiles + 1,), "int32", stream)
@@ -232,7 +232,8 @@ def _results(
     dtype: str,
     stream: object,
 ) -> tuple[Any, Any]:
-    """What is written: given, or made.  Raises LaunchError for arrays of other shapes or types."""
+    """Returns the arrays to write: given, or made. Raises LaunchError for arrays of other shapes or
+    types."""
     result = empty(q, rows) if out is None else out
     sums = scratch(q, numbers, "float32", stream) if lse is None else lse
     check("out", result, rows, dtype)

@@ -64,10 +64,7 @@ def make_loads(shape: Shape, RING: int) -> tuple[Macro, Macro]:
 
     @macro
     def load_keys(tile, tensor, head, j, keys, base, table, pages, full):
-        """Those of step j, of so many; of parts that have none, zeros: a page that is not there.
-
-        Where a weight is 0 its value counts all the same: 0 times what memory holds may be NaN.
-        """
+        """Those of step j, of so many; of pages that have none, nothing."""
         if P is None:
             load_rows(tile, tensor, head, base, KEYS * j, full, KEYS)
         else:
@@ -76,8 +73,6 @@ def make_loads(shape: Shape, RING: int) -> tuple[Macro, Macro]:
                 if key < keys:
                     page = load_index(table[base, key / P], 0, pages)
                     load_part(tile, i, tensor, page, key % P, head, full)
-                else:
-                    load_part(tile, i, tensor, pages, 0, head, full)
 
     @macro
     def load_step(

@@ -1,4 +1,4 @@
-"""What tells the kernels of attention apart."""
+"""Shapes that distinguish the kernels of attention."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ class Shape:
 
     @property
     def KEYS(self) -> int:
-        """How many keys a step has."""
+        """The number of keys of a step."""
         return self.keys or (176 if self.D == 128 and self.page is None else 128)
 
     @property
     def part(self) -> int:
-        """How many keys of a page a step has."""
+        """The number of keys of a page that a step has."""
         return min(self.KEYS, self.page or self.KEYS)
 
     @property
     def parts(self) -> int:
-        """Of a row: 64 columns of 16 bits are 128 bytes, the swizzle."""
+        """The parts of a row: 64 columns of 16 bits are 128 bytes, the swizzle."""
         return self.D // 64
 
     @property
     def scale(self) -> float:
-        """Of scores, as exponents of 2."""
+        """The scale of scores, as exponents of 2."""
         return math.log2(math.e) / math.sqrt(self.D)

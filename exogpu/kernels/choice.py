@@ -1,4 +1,4 @@
-"""Which kernel is the fastest for a product, told from its sizes by a model that was fitted.
+"""Chooses the fastest kernel for a product, from its sizes by a model that was fitted.
 
 The model of a kernel is a sum: what a launch takes, what a wave of tiles takes, and a wave's step
 of 128 bytes of a row, of whole waves and of as much of the last as there is; more of either where
@@ -53,7 +53,7 @@ class Product:
 
     @property
     def warm(self) -> float:
-        """How far, from 0 to 1, power has lowered the clock in the end."""
+        """The extent, from 0 to 1, to which power has lowered the clock in the end."""
         return warm(self.work * STEP["f32"] / STEP[self.dtype])
 
 
@@ -94,7 +94,7 @@ class Variant:
                     yield n
 
     def features(self, product: Product, slices: int) -> tuple[float, ...]:
-        """What each of the seconds is for.
+        """Returns the factor of each of the seconds of the model.
 
         >>> one = Variant("one", (2, 1), (128, 256), False)
         >>> one.features(Product(1, 4096, 4096, 4096), 1)[:4]
@@ -126,8 +126,8 @@ class Variant:
 
 
 def warm(work: float) -> float:
-    """How far, from 0 to 1, the power limit has lowered the clock when so many operations of TF32
-    have ended: it does not in the first millisecond, and no more after some ten."""
+    """Returns the extent, from 0 to 1, to which the power limit has lowered the clock after so many
+    operations of TF32: none in the first millisecond, and no more after some ten."""
     return min(1.0, max(0.0, log10(work / COLD))) if work else 0.0
 
 

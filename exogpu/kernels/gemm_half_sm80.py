@@ -43,7 +43,7 @@ def make_gemm_sm80(dtype: DataType) -> Procedure:
                                 column = 8 * (t % 4)
                                 for r in seq(0, 2):
                                     row = 64 * r + t / 4
-                                    if M <= 128 * tm + row:  # its products are not stored
+                                    if 128 * tm + row >= M:  # its products are not stored
                                         uninit(A_smem[k % 4, row, column : column + 8])
                                     if 128 * tm + row < M:
                                         Sm80_cp_async_copy_zfill(
@@ -56,7 +56,7 @@ def make_gemm_sm80(dtype: DataType) -> Procedure:
                                             n=8,
                                             dtype=dtype,
                                         )
-                                    if N <= 128 * tn + row:  # its products are not stored
+                                    if 128 * tn + row >= N:  # its products are not stored
                                         uninit(B_smem[k % 4, row, column : column + 8])
                                     if 128 * tn + row < N:
                                         Sm80_cp_async_copy_zfill(

@@ -41,11 +41,9 @@ def gemm_sm80(
                     if k < (K + 15) / 16:
                         for t in cuda_threads(0, 128, unit=cuda_thread):
                             for r in seq(0, 2):
-                                if M <= 64 * tm + 32 * r + t / 4:  # products are not stored
+                                if 64 * tm + 32 * r + t / 4 >= M:  # products are not stored
                                     uninit(
-                                        A_smem[
-                                            k % 2, 32 * r + t / 4, 4 * (t % 4) : 4 * (t % 4) + 4
-                                        ]
+                                        A_smem[k % 2, 32 * r + t / 4, 4 * (t % 4) : 4 * (t % 4) + 4]
                                     )
                                 if 64 * tm + 32 * r + t / 4 < M:
                                     Sm80_cp_async_copy_zfill(
@@ -58,11 +56,9 @@ def gemm_sm80(
                                             16 * k + 4 * (t % 4) : 16 * k + 4 * (t % 4) + 4,
                                         ],
                                     )
-                                if N <= 64 * tn + 32 * r + t / 4:  # products are not stored
+                                if 64 * tn + 32 * r + t / 4 >= N:  # products are not stored
                                     uninit(
-                                        B_smem[
-                                            k % 2, 32 * r + t / 4, 4 * (t % 4) : 4 * (t % 4) + 4
-                                        ]
+                                        B_smem[k % 2, 32 * r + t / 4, 4 * (t % 4) : 4 * (t % 4) + 4]
                                     )
                                 if 64 * tn + 32 * r + t / 4 < N:
                                     Sm80_cp_async_copy_zfill(

@@ -67,7 +67,8 @@ def grouped_gemm(A: Any, B: Any, offsets: Any, out: Any = None, *, stream: objec
 
 
 def _launches(A: Any, offsets: Any, N: int, stream: object) -> list[tuple[int, Any, Any]]:
-    """Of each launch the columns of its tiles, and where their rows begin and their groups."""
+    """Returns for each launch the columns of its tiles, the begin of their rows, and their
+    groups."""
     M, G = int(A.shape[0]), int(offsets.shape[0]) - 1
 
     def tables(count: int) -> tuple[Any, Any]:
@@ -120,7 +121,7 @@ def kernel(dtype: str, columns: int) -> Kernel:
 
 
 def name_of(dtype: str, columns: int) -> str:
-    """What the kernel is called.
+    """Returns the name of the kernel.
 
     >>> name_of("f32", 256)
     'gemm_grouped_f32_sm90_128x256'
@@ -170,7 +171,8 @@ def _rows(x: Any, index: Any) -> tuple[str, int]:
 
 
 def histogram(x: Any, bins: int, out: Any = None, *, stream: object = None) -> Any:
-    """How many elements of x, int32 of one dimension, are 0, 1, ... bins - 1: `torch.bincount`.
+    """Counts the elements of x, int32 of one dimension, that are 0, 1, ... bins - 1:
+    `torch.bincount`.
 
     An element that is none of them stops the kernel.  At most 4096 bins; arrays, streams and errors
     are those of `gemm`.
@@ -203,12 +205,12 @@ def rows(name: str, kind: str, columns: int) -> Kernel:
 
 
 def in_vectors(kind: str, columns: int) -> bool:
-    """Whether rows are whole vectors of 16 bytes."""
+    """Tests whether rows are whole vectors of 16 bytes."""
     return columns * ITEM_SIZE[kind] % 16 == 0
 
 
 def name_of_rows(name: str, kind: str, columns: int) -> str:
-    """What the kernel is called.
+    """Returns the name of the kernel.
 
     >>> name_of_rows("gather", "bf16", 7)
     'gather_rows_bf16_any'

@@ -292,7 +292,7 @@ def _normalise(shape: LongShape, *, centred: bool) -> Macro:
                     w[j] = 0.0
                     b[j] = 0.0
             else:
-                if N <= ACROSS * i + at:  # its products are not stored
+                if ACROSS * i + at >= N:  # its products are not stored
                     uninit(w)
             if ACROSS * i + at < N:
                 cuda_load(w[:], weight[ACROSS * i + at : ACROSS * i + at + V], n=V, dtype=dtype)

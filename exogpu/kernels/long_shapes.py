@@ -30,7 +30,7 @@ class LongShape:
 
     @property
     def type(self) -> DataType:
-        """Of the elements in memory; what is computed is f32."""
+        """The type of the elements in memory; the computation is in f32."""
         return TYPES[self.dtype]
 
     @property
@@ -50,7 +50,7 @@ class LongShape:
 
     @property
     def all_warps(self) -> int:
-        """Of the cluster."""
+        """The number of warps of the cluster."""
         return self.ctas * self.warps
 
     @property

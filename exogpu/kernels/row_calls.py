@@ -1,4 +1,4 @@
-"""What is computed of the rows of an array in one call; its kernel is compiled on first use."""
+"""Calls that compute on the rows of an array; each kernel is compiled on first use."""
 
 from __future__ import annotations
 
@@ -187,7 +187,8 @@ def _of_rows(
 
 
 def row_shape_of(kind: str, columns: int) -> Shape | LongShape:
-    """Who has a row of so many columns: a warp, a CTA, a cluster, or a CTA that loops over it.
+    """Chooses the owner of a row of so many columns: a warp, a CTA, a cluster, or a CTA that loops
+    over it.
 
     >>> str(row_shape_of("f32", 65536)), str(row_shape_of("f32", 65537))
     ('f32_65536_2x32x1', 'f32_any_looped')

@@ -63,7 +63,7 @@ def gemm_fp8(A: Any, B: Any, scale: Any, out: Any = None, *, stream: object = No
 
 
 def _scales(scale: Any, batched: bool, L: int, M: int, N: int, K: int) -> dict[str, Any]:
-    """What the kernel takes: one scale, or those of blocks."""
+    """Returns the scales for the kernel: one scale, or those of blocks."""
     if isinstance(scale, list | tuple) and len(scale) != 2:
         what = f"scale has {len(scale)} arrays"
         raise LaunchError(what, "give one array, or that of A and that of B")

@@ -1,4 +1,4 @@
-"""Which tiles scans of rows have: who has what of a row, and which tile is for which rows."""
+"""Tiles of scans of rows: the owners of elements, and the rows that each tile is for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Shape:
 
     @property
     def type(self) -> DataType:
-        """Of the elements, and of their sums."""
+        """The type of the elements, and of their sums."""
         return TYPES[self.dtype]
 
     @property

@@ -1,4 +1,4 @@
-"""What a call on arrays takes: their ranks and types, and arrays for its results."""
+"""Checks the arrays of a call: their ranks and types; and makes arrays for its results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _TYPES = {
 
 
 def rank_of(name: str, array: Any, ranks: tuple[int, ...]) -> int:
-    """How many dimensions an array has.  Raises LaunchError unless it is one of those."""
+    """Returns the number of dimensions of an array. Raises LaunchError unless it is one of
+    those."""
     rank = len(_shape_of(name, array))
     if rank not in ranks:
         wanted = " or ".join(map(str, ranks))

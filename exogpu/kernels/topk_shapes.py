@@ -19,7 +19,7 @@ LONGEST: Final = 2**31 - 2**13
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a warp has of a row: `loads` vectors of 16 bytes for each lane, or so many elements.
+    """A warp's part of a row: `loads` vectors of 16 bytes for each lane, or so many elements.
 
     What a lane brings is its group: vectors that are 32 vectors apart.
     """
@@ -30,7 +30,7 @@ class Part:
 
     @property
     def type(self) -> DataType:
-        """Of the elements in memory: one of TYPES, or i32, which are ordinals already."""
+        """The type of the elements in memory: one of TYPES, or i32, which are ordinals already."""
         return TYPES.get(self.dtype, i32)
 
     @property
@@ -50,8 +50,8 @@ class Part:
 
     @property
     def words(self) -> int:
-        """Of shared memory: after 32 vectors the place of one is left out, so that 32 elements of
-        one group, one after the other, are in 32 banks."""
+        """The words of shared memory: after 32 vectors the place of one is left out, so that 32
+        elements of one group, one after the other, are in 32 banks."""
         return self.loads * 33 * self.vector
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class TopkShape:
 
     @property
     def in_registers(self) -> bool:
-        """Whether rows are, and not in shared memory."""
+        """Tests whether rows are in registers, and not in shared memory."""
         most = COLUMNS // 4 if self.part.type.bytes == 2 else 128
         return self.levels == 1 and self.part.span <= most
 

@@ -1,4 +1,4 @@
-"""Which kernel was measured to be the fastest for a product, on which GPU: a table of the user's.
+"""Records the fastest kernel for a product, as measured on a GPU: a table of the user's.
 
 `exogpu tune` writes it, and `exogpu.kernels.gemm` and `gemv` look into it first.
 """
@@ -40,7 +40,7 @@ def key(product: Product) -> str:
 
 @cache
 def table() -> Table:
-    """What was measured; nothing where the file is missing, or is not one of these."""
+    """Reads the measurements; empty if the file is missing, or is not one of these."""
     try:
         read = json.loads(file().read_text(encoding="utf-8"))
         return {
@@ -68,7 +68,8 @@ def choice(product: Product) -> Choice | None:
 
 
 def _takes(choice: Choice, product: Product) -> bool:
-    """Whether a kernel of that name ships, and takes the product so: tables outlive kernels."""
+    """Tests whether a kernel of that name ships, and takes the product so: tables outlive
+    kernels."""
     if not product.N:
         return choice.name in GEMV
     variant = shipped().get(choice.name)

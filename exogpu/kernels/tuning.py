@@ -105,7 +105,7 @@ def _launch(way: Choice, product: Product, addresses: Mapping[str, int]) -> Run:
 
 @contextmanager
 def _memory(product: Product) -> Iterator[dict[str, int]]:
-    """Where the arrays are, with random elements, and the memory that is flushed."""
+    """Yields the places of the arrays, with random elements, and the memory that is flushed."""
     L, M, N, K = product.L, product.M, product.N, product.K
     if N:
         elements = {"A": L * M * K, "B": L * N * K, "C": L * M * N}
@@ -183,7 +183,8 @@ def middle(times: list[float]) -> float:
 
 
 def work(product: Product) -> tuple[float, str]:
-    """What a product's rate counts, and its unit at a second each: operations, or bytes of A."""
+    """Returns the work that a product's rate counts, and its unit at a second each: operations, or
+    bytes of A."""
     if product.N:
         return 2.0 * prod((product.L, product.M, product.N, product.K)), "TFLOPS"
     return float(product.M * product.K * ITEM_SIZE[product.dtype]), "TB/s"

@@ -1,4 +1,5 @@
-"""Contents of the arrays that a program loads values from (decision 32), at given sizes.
+"""Contents of the arrays that a program loads values from (decision `loaded-values`), at given
+sizes.
 
 for b in load(offsets[g], 0, 3):            for b in loop(v, v + 1):    # v: 2 * ((g + 2) / 3)
     write x[b]                       ->         write x[b]
@@ -38,7 +39,7 @@ class _TrappedError(Exception):
 
 
 def loads(program: Program) -> bool:
-    """Whether a program loads values."""
+    """Tests whether a program loads values."""
     return any(isinstance(op, Loop) and op.source is not None for op in operations(program.body))
 
 
@@ -147,7 +148,7 @@ class _Choosing:
         return known[at]
 
     def contents(self) -> dict[str, tuple[int, ...]]:
-        """What was chosen, with values that the contracts admit in all other elements."""
+        """Returns the chosen values, with values that the contracts admit in all other elements."""
         return {
             name.name: tuple(_filled(prod(shape), self.known[name], self.kinds[name]))
             for name, shape in self.shapes.items()

@@ -213,8 +213,8 @@ def step(machine: Machine, op: Op) -> bool:
 
 
 def step_demands(machine: Machine, op: Op, at: Moment) -> None:
-    """What an operation demands of its windows, and a Require of what it says: an error iff it does
-    not hold.  No figure has it: the source is in bounds there."""
+    """Checks an operation's demands on its windows, and the condition of a Require: an error iff
+    one does not hold. No figure has it: the source is in bounds there."""
     if op not in machine.demands:
         machine.demands[op] = demands(op, machine.variables)
     unmet = [d for d in machine.demands[op] if not is_met(d, machine.sigma)]
@@ -226,9 +226,9 @@ def step_demands(machine: Machine, op: Op, at: Moment) -> None:
 
 
 def step_loop(machine: Machine, op: Loop) -> None:
-    """LoopStep, LoopDone: the body once for each y in `[lo, hi)`; decision 28: of a slot, for the
-    number of Arrives modulo hi; decision 32: of a value from memory, for that value; where it is
-    not in the range the kernel traps."""
+    """LoopStep, LoopDone: the body once for each y in `[lo, hi)`; decision `slots`: of a slot, for
+    the number of Arrives modulo hi; decision `loaded-values`: of a value from memory, for that
+    value; where it is not in the range the kernel traps."""
     values = range(evaluate(op.lo, machine.sigma), evaluate(op.hi, machine.sigma))
     if op.slot is not None:
         barrier = machine.barriers[op.slot.name]
@@ -251,7 +251,7 @@ def step_loop(machine: Machine, op: Loop) -> None:
 
 
 def step_load(machine: Machine, source: Access) -> int:
-    """Decision 32: what the array has at the element."""
+    """Decision `loaded-values`: what the array has at the element."""
     name = source.name
     at = evaluate(position(source, machine.shapes[name]), machine.sigma)
     elements = machine.contents.get(name.name, ())
@@ -265,20 +265,22 @@ def step_guard(machine: Machine, op: Guard) -> None:
 
 
 def step_inc_task_id(machine: Machine) -> None:
-    """InctaskID: `iota' = iota + 1`; decision 27: what resides is handed over."""
+    """InctaskID: `iota' = iota + 1`; decision `resident-memory`: what resides is handed over."""
     machine.task += 1
     machine.executing.clear()
     hand_over(machine, machine.task - 1)
 
 
 def step_alloc(machine: Machine, op: Alloc, at: Moment) -> None:
-    """Alloc: `rho' = rho[(x, n) -> (empty, empty, (0, 0))]`.  Decision 9: tags are deleted."""
+    """Alloc: `rho' = rho[(x, n) -> (empty, empty, (0, 0))]`.  Decision `task-order`: tags are
+    deleted."""
     _forget(machine, op.name)
     allocate(machine, machine.variables[op.name], machine.observer.asks(at))
 
 
 def step_release(machine: Machine, op: Release) -> None:
-    """Decision 9: the variable's state is dropped, and a barrier's tags in every record."""
+    """Decision `task-order`: the variable's state is dropped, and a barrier's tags in every
+    record."""
     _forget(machine, op.name)
 
 
@@ -308,8 +310,9 @@ def step_record(machine: Machine, op: Record, at: Moment) -> None:
     """RecordRead, RecordMutate: `rho(x, n).r union R(level, t, q, q*, W_ez, rho, g)`, where R is
     one record with S_G if t, else the records with S_{g} for g in G.
 
-    Decision 2: at CPU scope one record stands for everyone.  Decision 15: `P(z, n) = {a}` with
-    the count a of the home, for each target of the trailing barrier.
+    Decision `figures-read`: at CPU scope one record stands for everyone.  Decision
+    `multicast-tags`: `P(z, n) = {a}` with the count a of the home, for each target of the trailing
+    barrier.
     """
     asked = machine.observer.asks(at)
     one = op.convergent or op.timeline is None or EVERYONE in at.threads
@@ -330,7 +333,8 @@ def step_record(machine: Machine, op: Record, at: Moment) -> None:
 
 
 def tag_trailing(machine: Machine, at: Moment, trailing: Trailing, recorded: Recorded) -> None:
-    """The tags of a trailing barrier (decision 15), and what they oblige to (decisions 3, 12).
+    """The tags of a trailing barrier (decision `multicast-tags`), and what they oblige to
+    (decisions `await-counts`, `mbarrier-phase`).
 
     They order execution as an Arrive does: the Await that they release waits for an instruction
     that these threads have issued.
@@ -397,12 +401,12 @@ def step_clear(machine: Machine, op: Clear, at: Moment) -> None:
 
 
 def step_initialise(machine: Machine, op: Initialise) -> None:
-    """Decision 44: what a statement writes has a value from here on.  No figure has it."""
+    """Decision `initialised`: what a statement writes has a value from here on.  No figure has it."""
     machine.initialised[op.access.name].update(elements(machine, op.access))
 
 
 def step_check_initialised(machine: Machine, op: CheckInitialised, at: Moment) -> None:
-    """Decision 44: an error iff some element of what a statement reads has not been written since
+    """Decision `initialised`: an error iff some element of what a statement reads has not been written since
     its allocation, in the order of the program.  No figure has it."""
     if not machine.observer.asks(at):
         return
@@ -445,7 +449,7 @@ def step_arrive(machine: Machine, op: Arrive, at: Moment) -> None:
     """Arrive: `{(z, n)} = intersection of the targets`, W their union; `lambda` adds the count a
     to `r.p` at every element of W if `W(t, g, pre, r)`; then `rho(z, n).b = (a + 1, w)`.
 
-    Decision 15: a is the home's count, for every target.
+    Decision `multicast-tags`: a is the home's count, for every target.
     """
     barrier = machine.barriers[op.home.name]
     home = the_element(machine, op.home)
@@ -498,7 +502,8 @@ def step_await(machine: Machine, op: Await, at: Moment) -> None:
 def step_check_barrier(machine: Machine, op: CheckBarrier, at: Moment) -> None:
     """CheckBarrier: an error iff some element has `a != w`.
 
-    Decision 3: or a trailing tag whose home has not arrived since.  Decision 12: or PHASE.
+    Decision `await-counts`: or a trailing tag whose home has not arrived since.  Decision
+    `mbarrier-phase`: or PHASE.
     """
     barrier = machine.barriers[op.name]
     failures = balance_failures(barrier) + trailing_failures(barrier)

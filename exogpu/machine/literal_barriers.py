@@ -1,4 +1,5 @@
-"""What barriers oblige to: no DEADLOCK (decision 3), balance at the free, PHASE (decision 12)."""
+"""Obligations of barriers: no DEADLOCK (decision `await-counts`), balance at the free, PHASE
+(decision `mbarrier-phase`)."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from exogpu.result.verdict import HazardKind
 def deadlock_at_arrive(
     barrier: Barrier, targets: tuple[Element, ...], home: Index, rank: int
 ) -> Failures:
-    """Decision 3: an earlier Await on a target needed this very arrival, or a later one of the
-    same home.  Decision 37: of a flag an Await needs all arrivals."""
+    """Decision `await-counts`: an earlier Await on a target needed this very arrival, or a later
+    one of the same home.  Decision `flags`: of a flag an Await needs all arrivals."""
     failures: Failures = []
     for name, index in targets:
         barrier.homes.setdefault(index, set()).add(home)
@@ -27,7 +28,7 @@ def deadlock_at_arrive(
 
 def await_counts(a: int, w: int, n: int) -> tuple[int, int]:
     """`Max = a - (n + 1) if n >= 0 else w + n + 1`;
-    `New = max(w, Max + 1) if n >= 0 else w + 1` (decision 3)."""
+    `New = max(w, Max + 1) if n >= 0 else w + 1` (decision `await-counts`)."""
     if n < 0:
         return w + n + 1, w + 1
     return a - (n + 1), max(w, a - n)
@@ -43,8 +44,8 @@ def note_await(barrier: Barrier, at: Moment, index: Index, bound: int) -> None:
 
 
 def failures_at_await(barrier: Barrier, at: Moment, element: Element, bound: int) -> Failures:
-    """Decision 3, DEADLOCK: no Arrive targets the element yet, or a home whose Arrives do has no
-    more than `bound`.  Decision 12 (ii) and (iii), PHASE."""
+    """Decision `await-counts`, DEADLOCK: no Arrive targets the element yet, or a home whose Arrives
+    do has no more than `bound`.  Decision `mbarrier-phase` (ii) and (iii), PHASE."""
     name, index = element
     failures: Failures = []
     if bound >= 0:
@@ -68,7 +69,7 @@ def balance_failures(barrier: Barrier) -> Failures:
 
 
 def trailing_failures(barrier: Barrier) -> Failures:
-    """Decision 3: a trailing tag needs a later home Arrive of its rank."""
+    """Decision `await-counts`: a trailing tag needs a later home Arrive of its rank."""
     return [
         (HazardKind.DEADLOCK, barrier.variable.name, home, record)
         for home, rank, record in barrier.trailing
@@ -82,7 +83,7 @@ def trailing_failures(barrier: Barrier) -> Failures:
 def phase_at_arrival(
     policy: Policy, barrier: Barrier, at: Moment, targets: tuple[Element, ...], rank: int
 ) -> Failures:
-    """Decision 12 (i)."""
+    """Decision `mbarrier-phase` (i)."""
     if barrier.phase is None:
         return []
     failures: list[PhaseFailure] = []
@@ -107,8 +108,8 @@ def _phase_failure(barrier: Barrier, failure: PhaseFailure) -> Failure:
 
 
 def phase_at_free(barrier: Barrier, at: Moment) -> Failures:
-    """Decision 12 (ii), what is left of it; and if every depth is ruled out, what first ruled
-    out depth 1."""
+    """Decision `mbarrier-phase` (ii), what is left of it; and if every depth is ruled out, what
+    first ruled out depth 1."""
     if barrier.phase is None:
         return []
     unfollowed: list[PhaseFailure] = []

@@ -1,5 +1,5 @@
-"""PHASE (decision 12): on an mbarrier no arrival runs a whole ring ahead of a waiter, and no
-waiter a whole ring ahead of the arrivals.
+"""PHASE (decision `mbarrier-phase`): on an mbarrier no arrival runs a whole ring ahead of a waiter,
+and no waiter a whole ring ahead of the arrivals.
 
 Execution order is tracked by pseudo-records: an Await of `bound` by thread g makes one, seen by
 g at first; every Fence that joins its threads, and every Arrive or trailing barrier with the Await
@@ -53,7 +53,7 @@ class PhaseFailure:
 
 @dataclass(slots=True, eq=False)
 class Phase:
-    """What one allocation of an mbarrier has seen; `depths` are those under test."""
+    """The history of one allocation of an mbarrier; `depths` are those under test."""
 
     depths: tuple[int, ...]
     awaited: list[Awaited] = field(default_factory=list)
@@ -92,7 +92,7 @@ def pass_await(
 
 
 def forget_barrier(phase: Phase, name: Sym) -> None:
-    """Decision 9: the tags of a barrier's earlier allocation match nothing later."""
+    """Decision `task-order`: the tags of a barrier's earlier allocation match nothing later."""
     for awaited in phase.awaited:
         for element in [e for e in awaited.tags if e[0] == name]:
             del awaited.tags[element]

@@ -34,7 +34,7 @@ def join(members: Threads, threads: Threads) -> Threads:
 
 
 def shares(members: Threads, threads: Threads) -> bool:
-    """Whether some thread of `threads` is a member: the paper's `exists g`."""
+    """Tests whether some thread of `threads` is a member: the paper's `exists g`."""
     if not members:
         return False
     return EVERYONE in members or EVERYONE in threads or not members.isdisjoint(threads)
@@ -48,12 +48,13 @@ def meet(members: Threads, threads: Threads) -> Threads:
 
 
 def covers(members: Threads, threads: Threads) -> bool:
-    """Whether every thread of `threads` is a member: the paper's `for all g`."""
+    """Tests whether every thread of `threads` is a member: the paper's `for all g`."""
     return EVERYONE in members or threads <= members
 
 
 class Grant(IntEnum):
-    """What a witness allows a sync to give (decision 7b); tags carry it from Arrive to Await."""
+    """The grant that a witness lets a sync give (decision `temporal-no-witness`); tags carry it
+    from Arrive to Await."""
 
     NOTHING = 0
     TEMPORAL = 1
@@ -61,15 +62,17 @@ class Grant(IntEnum):
 
 
 Tag: TypeAlias = tuple[int, Grant, QualSet]
-"""An arrive count, what it may give, and the timelines that it carries (decision 7d)."""
+"""An arrive count, what it may give, and the timelines that it carries (decision
+`proxy-fence-anywhere`)."""
 
 
 class Given(NamedTuple):
-    """What a sync gives to a record."""
+    """A sync's gift to a record."""
 
     grant: Grant
     carried: QualSet = frozenset()
-    """The timelines of the async proxy on which it is carried on in full (decision 7d)."""
+    """The timelines of the async proxy on which it is carried on in full (decision
+    `proxy-fence-anywhere`)."""
     rank: int | None = None
     """Of an Await, the first arrival with a tag of this grant."""
 
@@ -81,8 +84,9 @@ NOTHING: Final = Given(Grant.NOTHING)
 class VisibilityRecord:
     """`(q, s, p)`: original timeline, visibility levels, observed arrive counts.
 
-    The level s(g, q) is kept as three separate bits (decision 7b), each a set of threads:
-    own-access (on the original timeline, at `level`), and what syncs gave, temporal and full.
+    The level s(g, q) is kept as three separate bits (decision `temporal-no-witness`), each a set of
+    threads: own-access (on the original timeline, at `level`), and what syncs gave, temporal and
+    full.
     """
 
     timeline: QualTL | None
@@ -100,7 +104,7 @@ def new_record(
 ) -> VisibilityRecord:
     """`S_H(g', q') = max(atomic_only if q' in atomic, level if g' in H and q' = q)`.
 
-    Decision 4: a record without a timeline is visible to nobody.
+    Decision `arrive-counts`: a record without a timeline is visible to nobody.
     """
     if timeline is None or level < Level.UNORDERED:
         return VisibilityRecord(timeline, atomic)
@@ -110,8 +114,8 @@ def new_record(
 def at_least(record: VisibilityRecord, level: Level, timeline: QualTL) -> Threads:
     """The threads g with `s(g, timeline) >= level`.
 
-    Decision 31: an atomic operation reads what it changes, so that `atomic_only` is asked of
-    records of such operations alone, and full order of all others.
+    Decision `atomic-operations`: an atomic operation reads what it changes, so that `atomic_only`
+    is asked of records of such operations alone, and full order of all others.
     """
     everyone = frozenset({EVERYONE})
     full = record.full.get(timeline, NOBODY)
@@ -142,7 +146,7 @@ def check_visible(
     `(t = false and exists g. for all q in q*: not s(g, q) >= level)
     or (t = true and for all g. for all q in q*: not s(g, q) >= level)`.
 
-    Decision 17: one timeline of the set is enough.
+    Decision `check-any-timeline`: one timeline of the set is enough.
     """
     seen = seeing(record, level, timelines)
     return shares(seen, threads) if convergent else covers(seen, threads)
@@ -171,8 +175,8 @@ def witness(
     """`W(t, g*, pre, r)`: `exists g, q in pre: s(g, q) >= unordered` if t; else
     `q_orig in pre and exists g: s(g, q_orig) >= unordered`.
 
-    Decision 7b, ptx: own access or full visibility witness a full grant, visibility that is
-    only temporal a temporal one.
+    Decision `temporal-no-witness`, ptx: own access or full visibility witness a full grant,
+    visibility that is only temporal a temporal one.
     """
     grant = Grant.NOTHING
     for timeline in taken(transitive, pre, record):
@@ -194,8 +198,8 @@ def carried(
     pre: QualSet,
     record: VisibilityRecord,
 ) -> QualSet:
-    """Decision 7d, ptx: the timelines of the async proxy on which a thread that lets a sync fire
-    sees the record in full, by a sync before: a proxy fence stands on the way."""
+    """Decision `proxy-fence-anywhere`, ptx: the timelines of the async proxy on which a thread that
+    lets a sync fire sees the record in full, by a sync before: a proxy fence stands on the way."""
     if policy is Policy.PAPER:
         return frozenset()
     firing = NOBODY
@@ -207,8 +211,8 @@ def carried(
 def entries(policy: Policy, original: QualTL | None, full: QualSet, temporal: QualSet) -> QualSet:
     """The timelines on which a sync grants temporal visibility at most.
 
-    Decisions 7a, 7c, ptx: on some timelines such an entry holds only for records whose original
-    access was of the same kind.
+    Decisions `temporal-async-proxy`, `temporal-wgmma`, ptx: on some timelines such an entry holds
+    only for records whose original access was of the same kind.
     """
     found = temporal - full
     if policy is Policy.PAPER:
@@ -228,8 +232,9 @@ def augment(
     """`A(r, g*, full, temp)`: `s_aug(g, q) = fully_ordered` for q in full, `temporally_ordered`
     for q in temp minus full, for g in g*; s joined with it.
 
-    Decision 7b: a temporal grant makes the full entries temporal; they stay full entries for 7a.
-    Decision 7d: what is carried is full wherever the post side has the timeline at all.
+    Decision `temporal-no-witness`: a temporal grant makes the full entries temporal; they stay full
+    entries for decision `temporal-async-proxy`. Decision `proxy-fence-anywhere`: what is carried is
+    full wherever the post side has the timeline at all.
     """
     if grant is Grant.NOTHING:
         return
@@ -243,7 +248,7 @@ def augment(
 
 
 def own_arrival(policy: Policy, n: int) -> bool:
-    """Whether an Await with skip count `n` receives the tags of its own arrival alone.
+    """Tests whether an Await with skip count `n` receives the tags of its own arrival alone.
 
     Decision `await-own-arrival`, ptx: so it does on an mbarrier (n < 0), since arrival i completes
     one phase of one hardware mbarrier, whatever else has arrived.  Commit groups, cluster syncs
@@ -253,8 +258,8 @@ def own_arrival(policy: Policy, n: int) -> bool:
 
 
 def receives(policy: Policy, n: int, rank: int, bound: int) -> bool:
-    """Whether an Await with skip count `n` and this Max receives a tag of this rank: `i <= Max`,
-    as in the figure, or `i = Max` (`own_arrival`)."""
+    """Tests whether an Await with skip count `n` and this Max receives a tag of this rank: `i <=
+    Max`, as in the figure, or `i = Max` (`own_arrival`)."""
     return rank == bound if own_arrival(policy, n) else rank <= bound
 
 
@@ -262,7 +267,8 @@ def best_tag(
     policy: Policy, record: VisibilityRecord, barrier: Element, n: int, bound: int
 ) -> Given:
     """Returns what an Await of this Max gives by the tags that it receives: of several tags the
-    best (decision 7b), and what any of them carries (decision 7d)."""
+    best (decision `temporal-no-witness`), and what any of them carries (decision
+    `proxy-fence-anywhere`)."""
     tags = [t for t in record.tags.get(barrier, ()) if receives(policy, n, t[0], bound)]
     if not tags:
         return NOTHING
@@ -272,6 +278,6 @@ def best_tag(
 
 
 def drop_tags(record: VisibilityRecord, name: Sym) -> None:
-    """Decision 9: the tags of a barrier's earlier allocation match nothing later."""
+    """Decision `task-order`: the tags of a barrier's earlier allocation match nothing later."""
     for element in [e for e in record.tags if e[0] == name]:
         del record.tags[element]

@@ -1,4 +1,5 @@
-"""What resides in a cluster from task to task (decision 27), and the clusters that tasks go to.
+"""Hands resident memory of a cluster from task to task (decision `resident-memory`), and assigns
+tasks to clusters.
 
 A task begins: threads that have executed the cluster's task before execute this one.  So in the
 records of what resides, and in the execution order that its barriers follow, each thread of the
@@ -18,7 +19,7 @@ from exogpu.machine.observer import Moment
 
 
 def hand_over(machine: Machine, before: int) -> None:
-    """What resides goes over from task `before` to the one that begins."""
+    """Hands resident variables over from task `before` to the one that begins."""
     resident = [name for name in machine.cells if machine.variables[name].resident]
     if not resident:
         return
@@ -42,7 +43,7 @@ def name_of(recorded: Recorded) -> Sym:
 
 
 def leaks(machine: Machine, name: Sym, recorded: Recorded, at: Moment) -> bool:
-    """Whether a write to what resides was made by another task than a read of it."""
+    """Tests whether a write to a resident variable was made by another task than a read of it."""
     return machine.variables[name].resident and recorded.moment.task != at.task
 
 

@@ -51,8 +51,8 @@ Failures: TypeAlias = list[Failure]
 
 @dataclass(slots=True, eq=False)
 class Recorded:
-    """What one execution of one Record made: the same set of records joins every element of its
-    window, and since syncs act on records pointwise, the elements may share them."""
+    """The records of one execution of one Record: the same set joins every element of its window,
+    and since syncs act on records pointwise, the elements may share them."""
 
     moment: Moment
     records: list[VisibilityRecord]
@@ -169,8 +169,8 @@ def executing(machine: Machine, op: Op) -> Threads:
 def elements(machine: Machine, access: Access) -> list[Index]:
     """W-Point, W-Range, W-Tuple, E#-Acc, smallest index first.
 
-    Decision 1: intervals are half-open here.  Decision 13: elements outside the variable do not
-    exist.
+    Decision `half-open-windows`: intervals are half-open here.  Decision `bounds`: elements outside
+    the variable do not exist.
     """
     ranges = []
     for coord, extent in zip(access.coords, machine.shapes[access.name], strict=True):

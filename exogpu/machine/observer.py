@@ -1,4 +1,4 @@
-"""What a run of the abstract machine tells: an observer adds to a run, and restates none of it.
+"""Observers of a run of the abstract machine: they add to a run, and restate none of it.
 
 An observer is told what each rule does.  It may leave out iterations, and the rules of visibility
 for single accesses: what is left is what the machine does without them.
@@ -45,7 +45,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What an Arrive, or the trailing barrier of a Record, signals: the home's count to each
+    """The signal of an Arrive, or of the trailing barrier of a Record: the home's count to each
     target."""
 
     home: Element
@@ -55,7 +55,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What an Await waits for: arrivals up to `bound`, its Max."""
+    """The arrivals that an Await waits for: up to `bound`, its Max."""
 
     element: Element
     bound: int
@@ -79,8 +79,8 @@ class Observer:
         return values
 
     def asks(self, at: Moment) -> bool:
-        """Whether an access is recorded, checked, cleared, and what an operation demands is asked;
-        of an Alloc, whether PHASE is."""
+        """Tests whether the machine has to record, check or clear an access, or check an
+        operation's demands; for an Alloc, whether it checks PHASE."""
         return True
 
     def recorded(self, at: Moment, made: list[VisibilityRecord]) -> list[VisibilityRecord]:
@@ -100,7 +100,7 @@ class Observer:
         """A Check has met what a Record made, which is visible but for these."""
 
     def wants(self, kind: HazardKind, check: Op, record: Op | None) -> bool:
-        """Whether a violation of these operations would be kept."""
+        """Tests whether a violation of these operations would be kept."""
         return True
 
     def failed(self, violation: Violation) -> bool:
@@ -128,7 +128,7 @@ class Pairs(Observer):
         self._pairs = set()
 
     def wants(self, kind: HazardKind, check: Op, record: Op | None) -> bool:
-        """Whether the pair is new."""
+        """Tests whether the pair is new."""
         return (kind, check, record) not in self._pairs
 
     def failed(self, violation: Violation) -> bool:

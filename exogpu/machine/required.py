@@ -1,5 +1,5 @@
-"""What must hold whenever an operation is executed, beside the order of accesses: its windows lie
-inside their variables, and what a Require says."""
+"""Demands of operations beside the order of accesses: windows lie inside their variables, and each
+Require holds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Demand:
 
 
 def demands(op: Op, variables: Variables) -> tuple[Demand, ...]:
-    """What an operation demands, without what always holds."""
+    """Returns an operation's demands, without those that always hold."""
     if isinstance(op, Require):
         name, threads = op.variable or NOBODY, op.origin.threads
         return (Demand(op.kind, name, op.each, op.conditions, threads, op.together),)
@@ -66,7 +66,7 @@ def inside(op: Op) -> Iterator[Access]:
 
 
 def is_met(demand: Demand, sigma: Mapping[Sym, int]) -> bool:
-    """Whether a demand is met at these values of sizes and iterators."""
+    """Tests whether a demand is met at these values of sizes and iterators."""
     if demand.threads is not None and demand.together:
         executing = threads_of(demand.threads, sigma)
         if left_behind(demand.together, executing):

@@ -45,7 +45,8 @@ def _counted(program: Program, sizes: Mapping[Sym, int]) -> Program:
 def _parts(
     block: Block, sizes: Mapping[Sym, int], known: Mapping[Sym, CExpr]
 ) -> Iterator[tally.Part]:
-    """What counts in a block; an iterator that has one value, as one from memory has, is that."""
+    """Yields the parts of a block that count; an iterator with one value, as one from memory, is
+    replaced by it."""
     for op in block:
         match op:
             case Loop(slot=Access() as slot):

@@ -1,4 +1,4 @@
-"""What both interpreters of the abstract machine report."""
+"""Reports of both interpreters of the abstract machine."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ NARROW: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What the parameters stand for."""
+    """The values of the parameters."""
 
     sizes: dict[Sym, int]
     arrays: dict[Sym, Array]
@@ -147,7 +147,7 @@ def _wrong_shapes(
 
 
 def check_writes(proc: Proc, bound: Bound, written: Iterable[Sym]) -> None:
-    """Whether the arrays that the procedure writes may be written.
+    """Checks that the arrays which the procedure writes may be written.
 
     Raises ExoGpuError for read-only arrays, and for arrays that share memory with another.
     """

@@ -1,4 +1,4 @@
-"""Which loops may run all iterations at once.
+"""Finds the loops that may run all iterations at once.
 
 Two instances of different iterations of a loop conflict if they touch one element of a buffer
 that lives outside the loop's body, and neither both read it nor both accumulate into it (`+=`).
@@ -103,7 +103,7 @@ def _weight_of(node: Node, ranges: Mapping[Sym, Range]) -> int:
 
 
 def is_parallel(loop: Loop, ranges: Mapping[Sym, Range]) -> bool:
-    """Whether no two iterations of the loop conflict."""
+    """Tests whether no two iterations of the loop conflict."""
     inner = frozenset(_iterators(loop.body))
     private = frozenset(_allocated(loop.body))
     by_buffer: dict[Buffer, dict[Touch, None]] = {}
@@ -126,7 +126,7 @@ def _may_conflict(
     inner: frozenset[Sym],
     ranges: Mapping[Sym, Range],
 ) -> bool:
-    """Whether the two may meet in one element at different values of `iterator`."""
+    """Tests whether the two may meet in one element at different values of `iterator`."""
     least, greatest, _ = ranges[iterator]
     low, high = least - greatest, greatest - least
     equations = zip(first.dims, second.dims, strict=True)
@@ -212,7 +212,7 @@ def _kind(store: Store) -> Kind:
 
 
 def reorderable(store: Store) -> bool:
-    """Whether a `+=` may trade places with another, but for rounding.
+    """Tests whether a `+=` may trade places with another, but for rounding.
 
     Not in 16-bit floats, not where a fraction is added to an integer, and not where the number that
     is added is wider than the sum: every step rounds.

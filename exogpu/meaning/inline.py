@@ -91,7 +91,7 @@ _EXACT: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the variables of the procedure or instruction being inlined stand for."""
+    """Meanings of the variables of the procedure or instruction being inlined."""
 
     control: dict[Sym, Affine]
     data: dict[Sym, View | Constant]
@@ -314,7 +314,7 @@ def _demand(test: Test, message: str, span: Span, code: str = "X928") -> Iterato
 
 
 def _lies_inside(window: View, scope: Scope) -> Test:
-    """Whether all elements of a window, if it has any, are elements of what it is a window of."""
+    """Tests whether all elements of a window, if it has any, are elements of its source."""
 
     def ask(form: Affine) -> Test:
         return decide(Condition(form, equality=False), scope.ranges)

@@ -48,7 +48,7 @@ class Lanes:
 
     @property
     def count(self) -> int:
-        """How many iterations run at once."""
+        """The number of iterations that run at once."""
         count = 1
         for extent in self.shape:
             count *= extent
@@ -65,7 +65,7 @@ class Index:
 
     @property
     def uniform(self) -> bool:
-        """Whether all lanes agree."""
+        """Tests whether all lanes agree."""
         return not self.steps and self.dense is None
 
 
@@ -146,7 +146,7 @@ def enter(lanes: Lanes, iterator: Sym, slot: Sym, first: int, count: int) -> Lan
 
 
 def where(test: Test, lanes: Lanes) -> bool | Mask:
-    """Whether the test holds: one truth for all lanes, or a mask of full rank."""
+    """Evaluates the test: one truth for all lanes, or a mask of full rank."""
     match test:
         case Condition():
             index = evaluate(test.form, lanes)

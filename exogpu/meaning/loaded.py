@@ -76,7 +76,7 @@ def resolved(proc: Proc, sizes: Mapping[Sym, int], arrays: Mapping[Sym, Array]) 
 
 
 def breach(contract: Contract, array: Array) -> str:
-    """Where a contract does not hold of an array, in words; empty where it does."""
+    """Describes the place at which a contract does not hold of an array; empty if it holds."""
     name, elements = contract.array.name, np.asarray(array, np.int64).reshape(-1)
     if contract.kind == "monotone":
         below = np.flatnonzero(elements[1:] < elements[:-1])
@@ -127,12 +127,13 @@ class _Loading:
         return replace(stmt, lo=Int(value), hi=Int(value + 1), mode=Seq(), body=body)
 
     def value(self, stmt: For, mode: Loaded, values: Mapping[Sym, int]) -> int:
-        """What the element has.  Raises ExoGpuError (X932)."""
+        """Returns the element's value. Raises ExoGpuError (X932)."""
         return loaded(stmt, mode, self.arrays[mode.source.name], values)
 
 
 def loaded(stmt: For, mode: Loaded, array: Array, values: Mapping[Sym, int]) -> int:
-    """What a load finds in an array.  Raises ExoGpuError (X932) where the kernel would trap."""
+    """Returns the value that a load finds in an array. Raises ExoGpuError (X932) where the kernel
+    would trap."""
     name = mode.source.name.name
     at = tuple(evaluate(c.at, values) for c in mode.source.coords if isinstance(c, Point))
     element = f"{name}[{', '.join(map(str, at))}]"

@@ -54,7 +54,7 @@ def view(flat: Array, index: Index, lanes: Lanes) -> Array:
 
 
 def distinct(index: Index, lanes: Lanes) -> bool:
-    """Whether the positions along the axes that the index steps along are all different.
+    """Tests whether the positions along the axes that the index steps along are all different.
 
     They are if, in order of size, each step exceeds the reach of all smaller ones together.
     """
@@ -69,7 +69,7 @@ def distinct(index: Index, lanes: Lanes) -> bool:
 
 
 def inside(clips: tuple[Affine, ...], lanes: Lanes) -> Mask | None:
-    """Where no clip is negative; None if that is everywhere."""
+    """Returns the mask of lanes with no negative clip; None if these are all."""
     mask: Mask | None = None
     for clip in clips:
         index = evaluate(clip, lanes)

@@ -197,7 +197,7 @@ def _map_place(place: Place, change: Change, ranges: dict[Sym, Range]) -> Place:
 
 
 def may_fail(check: Check, ranges: dict[Sym, Range]) -> bool:
-    """Whether the iterators' intervals alone leave room for an access out of range."""
+    """Tests whether the iterators' intervals alone leave room for an access out of range."""
     last = combine((1, check.extent), (-1, check.index), constant=-1)
     return interval(check.index, ranges)[0] < 0 or interval(last, ranges)[0] < 0
 

@@ -52,7 +52,8 @@ def resolved(proc: Proc, sizes: Mapping[Sym, int]) -> Proc:
 def _parts(
     block: Block, barriers: Mapping[Sym, int], known: Mapping[Sym, CExpr]
 ) -> Iterator[tally.Part]:
-    """What counts in a block; an iterator that has one value, as one from memory has, is that."""
+    """Yields the parts of a block that count; an iterator with one value, as one from memory, is
+    replaced by it."""
     for stmt in block:
         match stmt:
             case For(mode=Slot(barrier)):

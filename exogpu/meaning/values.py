@@ -40,7 +40,8 @@ NARROW_FLOATS: Final = EIGHTS | {DataType.F16, DataType.BF16}
 
 
 def poison(dtype: DataType) -> float | int:
-    """What fresh memory holds: NaN, or for integers a pattern unlikely to pass for data."""
+    """Returns the contents of fresh memory: NaN, or for integers a pattern unlikely to pass for
+    data."""
     kind = NUMPY[dtype]
     if np.issubdtype(kind, np.floating):
         return float("nan")
@@ -168,7 +169,8 @@ def _fused_exactly(left: Array, right: Array, term: Array) -> Array:
 
 
 def _fused_numbers(a: float, b: float, c: float) -> float:
-    """Of infinities, NaN and sums of 0, floating point tells what it is and which sign it has."""
+    """Computes infinities, NaN and sums of 0 in floating point, which gives the value and its
+    sign."""
     if not (math.isfinite(a) and math.isfinite(b)):
         return a * b + c
     if not math.isfinite(c):

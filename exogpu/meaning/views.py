@@ -1,4 +1,4 @@
-"""What a data variable stands for while calls are inlined: an array, or a window of one."""
+"""Views of data variables while calls are inlined: an array, or a window of one."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ SUFFIX: Final = ".verdict"
 
 
 def key(proc: Proc, policy: Policy, sizes: Mapping[str, int] | None) -> str | None:
-    """What determines the verdict on a procedure, in one digest; None where that is not known."""
+    """Returns the digest of everything that determines the verdict on a procedure; None if that is
+    not known."""
     program, decider = digest(proc), entries.own_files()
     if program is None or decider is None:
         return None

@@ -21,14 +21,14 @@ from exogpu.explain.words import (
 )
 from exogpu.ir.types import Policy
 from exogpu.machine import fast
-from exogpu.machine.assigned import CHOICES, assigned
+from exogpu.machine.assigned import CHOICES, assigned, dealt, in_order
 from exogpu.machine.contents import loads
 from exogpu.pipeline import refuted
 from exogpu.pipeline.allsizes import answer
 from exogpu.pipeline.explanation import Failures
 from exogpu.pipeline.limited import PROVING, SMALLER, WORK, Judged, judged, tried
 from exogpu.pipeline.stages import Stages
-from exogpu.result.errors import Diagnostic
+from exogpu.result.errors import Diagnostic, InternalError
 from exogpu.result.hazards import Hazard
 from exogpu.result.proof import Proving
 from exogpu.result.verdict import Verdict
@@ -99,7 +99,7 @@ def check_at(
 
 
 def blank(stages: Stages, sizes: Mapping[str, int] | None, policy: Policy) -> Verdict:
-    """What a verdict starts from."""
+    """Returns the verdict that a check starts from."""
     given = None if sizes is None else dict(sizes)
     return Verdict(proc=stages.name, word="undecided", sizes=given, policy=policy, seconds=0.0)
 
@@ -214,7 +214,7 @@ def _with_condition(stages: Stages, verdict: Verdict, findings: Findings | None 
 
 
 def _doubt(doubt: str) -> str:
-    """What is said of sizes smaller than a refutation's."""
+    """Describes whether sizes smaller than a refutation's are decided."""
     if not doubt:
         return ""
     return f"the smallest sizes that were found; smaller ones are not decided ({doubt})"
@@ -255,8 +255,13 @@ def _at(
         program = stages.amir(policy)
         stage("running the abstract machine")
         for choice in CHOICES if any(v.resident for v in program.variables) else CHOICES[:1]:
-            program = assigned(stages.amir(policy), sizes, choice)
+            program = dealt(stages.amir(policy), sizes, choice)
             outcome = fast.run(program, sizes, progress=progress, most=most)
+            if outcome.violations and choice is not in_order:  # told in the source's iterators
+                program = assigned(stages.amir(policy), sizes, choice)
+                outcome = fast.run(program, sizes, progress=progress, most=most)
+                if not outcome.violations:
+                    raise InternalError("tasks as loops and tasks written out differ")
             if outcome.violations:
                 early = refuted.first_hazard(program, sizes, outcome.violations[0], Failures())
                 first = replace(blank(stages, sizes, policy), word="refuted", hazards=(early,))

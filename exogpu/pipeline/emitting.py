@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a procedure is emitted for."""
+    """The target of emitting a procedure."""
 
     arch: str
     task_order: TaskOrder | None = None

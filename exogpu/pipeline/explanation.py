@@ -13,7 +13,7 @@ from types import TracebackType
 from exogpu.solvers.workers import cut_short
 
 LOUD = False
-"""Whether a failure is raised instead of noted: in tests and campaigns, which look for mistakes."""
+"""True if failures are raised instead of noted: in tests and campaigns, which look for mistakes."""
 
 
 class Failures:
@@ -23,7 +23,7 @@ class Failures:
         self.notes: list[str] = []
 
     def noted(self, doing: str) -> Noted:
-        """Where a failure is noted: `with failures.noted("a search for repairs"): ...`."""
+        """Returns a context that notes a failure: `with failures.noted("a search"): ...`."""
         return Noted(self, doing)
 
     def joined(self, note: str) -> str:

@@ -19,8 +19,8 @@ SUFFIX = ".moved"
 
 
 def proved(stages: Stages, policy: Policy) -> Verdict | None:
-    """That a procedure is proved for all sizes, where its verdict is not kept and that of the same
-    procedure on other lines is; without the proof, which names lines."""
+    """Returns a verdict, without the proof, if the cache has only that of the same procedure on
+    other lines, and that one is proved for all sizes."""
     if stages.ir is None or (exact := cache.key(stages.ir, policy, None)) is None:
         return None
     if entries.read(exact, cache.SUFFIX) is not None:

@@ -1,4 +1,4 @@
-"""What is told of a program that is refuted: one hazard for each pair of statements at fault."""
+"""Hazards of a refuted program: one for each pair of statements at fault."""
 
 from __future__ import annotations
 

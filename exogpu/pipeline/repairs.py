@@ -41,8 +41,10 @@ class ForAllSizes:
         self._after: dict[Hashable, _Edited | None] = {}
 
     def mends(self, violation: Violation, key: Hashable, changed: Program) -> bool | None:
-        """Whether after the edit the pair of a violation is at fault no more at any sizes, and no
-        other pair has come; None where the analysis cannot tell."""
+        """Returns whether, at all sizes, an edit removes the violation's pair and brings no other.
+
+        Returns None where the analysis cannot tell.
+        """
         pair = pair_of(violation)
         if pair not in self._before:
             return None
@@ -64,7 +66,7 @@ class ForAllSizes:
 
 
 def for_all_sizes(program: Program, findings: Findings | None = None) -> ForAllSizes | None:
-    """What judges the repairs of a program; None where its own analysis leaves something open.
+    """Makes the judge of a program's repairs; None where its own analysis leaves something open.
 
     `findings` is that analysis, if it was made.  At given sizes a program has one choice of tasks
     for each cluster, where memory resides, and the analysis has all.
@@ -84,7 +86,7 @@ class _Edited:
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
         self.approximates = approximates(analysis.evidence)
-        """Whether more is predicted than happens."""
+        """True if the analysis may predict more than happens."""
 
     def pairs_of(self, variable: str) -> frozenset[Pair] | None:
         """The pairs at fault at a variable; None where that is undecided."""
@@ -157,8 +159,10 @@ def _barrier(stmt: Arrive | Await) -> Sym:
 
 
 def _admitted(stmt: Stmt, barrier: BarrierAlloc | None) -> bool:
-    """Whether a synchronisation statement takes its timelines and numbers: what is asked where its
-    text is read (T241, T275), and nowhere after."""
+    """Returns whether a synchronisation statement may have its timelines and numbers.
+
+    The frontend asks this where it reads the text (T241, T275), and nothing asks it after.
+    """
     mechanism = None if barrier is None else barrier.mechanism
     flag = mechanism is BarrierMechanism.FLAG
     match stmt:

@@ -26,10 +26,11 @@ from exogpu.result.errors import Diagnostic, ExoGpuError
 
 
 class Stages:
-    """What is known of a procedure; `ir` is None if its definition was refused."""
+    """Stages of the analysis of a procedure; `ir` is None if its definition was refused."""
 
     compiled_elsewhere = False
-    """Whether others compile it: no lowering is asked for, nor a repair in the language's terms."""
+    """True if another compiler makes the code: no lowering is asked for, nor a repair in the
+    language's terms."""
 
     def __init__(
         self,
@@ -50,7 +51,8 @@ class Stages:
 
     @cached_property
     def refusals(self) -> tuple[Diagnostic, ...]:
-        """What reading the definition found; of a derived one, when it is first asked for."""
+        """The diagnostics of reading the definition; of a derived one, when they are first asked
+        for."""
         given = self._refusals
         return given if isinstance(given, tuple) else given()
 
@@ -114,6 +116,6 @@ class Stages:
 
 
 def _asking(found: Diagnostic) -> Diagnostic:
-    """What is wrong with an instruction, whose calls need not give such arguments."""
+    """Adds to a fault of an instruction the remedy to exclude such arguments."""
     remedy = "let the instruction say which arguments it takes, by an `assert` first in its body"
     return replace(found, help=remedy)

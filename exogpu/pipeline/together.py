@@ -22,8 +22,8 @@ from exogpu.symbolic.shares import Share, shares, topics
 def analysed(
     analysis: Analysis, told: Callable[[Proving], None]
 ) -> tuple[Findings, Proof | Undecided | None]:
-    """What is found of all variables, or in a proof of those of this process; and the proof, or
-    why there is none, where one was tried."""
+    """Returns the findings of all variables, or in a proof of those of this process; and the proof,
+    or why there is none, if one was tried."""
     among = () if analysis.vacuous else shares(analysis.model)
     proved, others = None, min(jobs(), len(among)) - 1
     if others > 0:
@@ -68,13 +68,13 @@ def _with(
 
 
 def _go_on(helpers: Sequence[Helper]) -> bool:
-    """Whether no helper has said that it found anything that is not a proof; takes what they have
-    told meanwhile, so that they need not wait."""
+    """Tests whether no helper has found anything but a proof; takes their messages meanwhile, so
+    that they need not wait."""
     return all(None not in helper.told() for helper in helpers)
 
 
 def _help(analysis: Analysis, among: Sequence[Share], turns: Turns, tell: Tell) -> None:
-    """What a helper does."""
+    """Runs a helper."""
     tell(_proved(analysis, among, turns, tell, lambda: True))
 
 
@@ -85,8 +85,7 @@ def _proved(
     told: Callable[[Proving], None],
     go_on: Callable[[], bool],
 ) -> Part | None:
-    """What a process makes of the shares that it takes: None where it finds anything else, or
-    shall not go on."""
+    """Proves the shares that a process takes; None if it finds a violation, or shall not go on."""
     parts = Parts(analysis.evidence, told=told)
     for turn in turns:
         analysis.run(among[turn])
@@ -99,7 +98,7 @@ def _proved(
 
 
 def _clean(analysis: Analysis) -> bool:
-    """Whether a proof may be tried.  What ISL finds of values from memory is more than there is,
-    for contracts are Z3's: a violation of such a program may be none."""
+    """Tests whether a proof may be tried. What ISL finds of values from memory is more than there
+    is, for contracts are Z3's: a violation of such a program may be none."""
     found = analysis.findings()
     return not found.undecided and (not found.violations or loads(analysis.model.program))

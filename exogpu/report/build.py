@@ -68,7 +68,7 @@ def build(procedure: Stages, verdict: Verdict) -> Report:
         shared=shared(facts, {} if proof is None else dict(proof.depths)),
         rings=rings_of(facts, program),
         timeline=timeline(facts, program, hazard),
-        taken=_taken(procedure),
+        taken=_derivation_steps(procedure),
     )
 
 
@@ -104,7 +104,7 @@ def _ill_formed(procedure: Stages, verdict: Verdict) -> Report:
     )
 
 
-def _taken(procedure: Stages) -> Taken | None:
+def _derivation_steps(procedure: Stages) -> Taken | None:
     """The steps of a procedure that was derived."""
     return None if derivation(procedure) is None else taken(procedure)
 
@@ -163,8 +163,8 @@ def _facts(procedure: Stages, verdict: Verdict) -> tuple[tuple[str, str], ...]:
 
 
 def _digest(procedure: Stages, verdict: Verdict) -> str:
-    """Of the certificate or, where there is none, of the procedure as its representation prints,
-    which no comment or path changes."""
+    """Returns the digest of the certificate or, if there is none, of the procedure's printed
+    representation, which no comment or path changes."""
     if verdict.proof is not None and verdict.proof.complete:
         return certificate_digest(procedure, verdict)
     assert procedure.ir is not None

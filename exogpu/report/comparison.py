@@ -74,7 +74,7 @@ class ProcedureChange:
     or neither."""
 
     def count(self, change: Change) -> int:
-        """How many of its obligations changed so."""
+        """Counts its obligations with this change."""
         return sum(1 for one in self.claims if one.change == change)
 
 
@@ -87,7 +87,7 @@ class Comparison:
     procedures: tuple[ProcedureChange, ...]
 
     def count(self, change: Change) -> int:
-        """How many procedures changed so."""
+        """Counts the procedures with this change."""
         return sum(1 for one in self.procedures if one.change == change)
 
 
@@ -168,7 +168,7 @@ def _both(old: Snapshot, new: Snapshot) -> ProcedureChange:
 
 
 def _claims(old: Sequence[Claim], new: Sequence[Claim], comparable: bool) -> Iterable[ClaimChange]:
-    """What is new or changed, in the order of the new side; then what is gone."""
+    """Yields new or changed claims, in the order of the new side; then those that are gone."""
     before, now = _by_key(old, comparable), _by_key(new, comparable)
     for key, several in now.items():
         known = before.get(key, [])
@@ -197,7 +197,7 @@ def _unpaired(
     """Both sides without those that say the same."""
     rest, left = list(old), []
     for one in new:
-        same = next((o for o in rest if _same(o, one, comparable)), None)
+        same = next((o for o in rest if _same_claim(o, one, comparable)), None)
         if same is None:
             left.append(one)
         else:
@@ -205,7 +205,7 @@ def _unpaired(
     return left, rest
 
 
-def _same(old: Claim, new: Claim, comparable: bool) -> bool:
+def _same_claim(old: Claim, new: Claim, comparable: bool) -> bool:
     return old.answer == new.answer and (not comparable or set(old.chains) == set(new.chains))
 
 
@@ -277,7 +277,7 @@ def _reasons(
 
 
 def _sentences(one: Synchronising, side: Snapshot) -> dict[Key, str]:
-    """What needs a statement: the sentences by what they are about."""
+    """Returns the sentences about the obligations that need a statement, by subject."""
     return {side.claims[at].key: side.claims[at].said for at in one.needed_by}
 
 

@@ -105,7 +105,7 @@ def _procedure(one: ProcedureChange) -> Iterator[str]:
 
 
 def unproved(one: ProcedureChange) -> str:
-    """Why not all obligations are compared."""
+    """Explains why not all obligations are compared."""
     when = "There is no proof now" if one.unproved == "now" else "There was no proof before"
     return f"{when}: obligations that hold are not compared, nor what needs a statement."
 
@@ -139,7 +139,7 @@ def where(sync: SyncChange) -> str:
 
 
 def standing(sync: SyncChange) -> str:
-    """What is said of the statement: of one that is gone, what needed it."""
+    """Describes the statement; one that is gone, by the obligations that needed it."""
     said = sync.said
     if sync.change == "gone":
         return said.replace("Needed by", "It was needed by", 1)

@@ -1,4 +1,4 @@
-"""What a kernel computes, in a formula: summarised, then checked on random data.
+"""Writes a kernel's result as a formula: summarised, then checked on random data.
 
 Where the summary fails, as for sums that threads exchange, the formula is guessed from the
 shapes of the parameters: a product summed over the extents that the output lacks.  Either way
@@ -146,7 +146,7 @@ def _from_shapes(data: list[DataParam]) -> Equation | None:
 def _holds(
     proc: Proc, data: list[DataParam], guess: tuple[Equation, ...], sizes: Mapping[str, int]
 ) -> bool:
-    """Whether running the procedure on random data gives what the equations say."""
+    """Tests whether running the procedure on random data gives the results of the equations."""
     values = _values(proc, sizes)
     generator = np.random.default_rng(0)
     shapes = {p.name.name: _shape(p, values) for p in data}

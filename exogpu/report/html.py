@@ -102,7 +102,8 @@ def _resource(name: str) -> str:
 
 
 def _data(report: Report) -> dict[str, object]:
-    """What the page's script draws: where each obligation begins, passes and ends."""
+    """Returns the data that the page's script draws: the begin, steps and end of each
+    obligation."""
     return {
         "proof": report.proof,
         "marks": [

@@ -123,7 +123,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What needs a synchronising statement."""
+    """The obligations that need a synchronising statement."""
 
     mark: int
     rows: tuple[int, ...]
@@ -147,7 +147,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Who executes one scope of a kernel."""
+    """The threads that execute one scope of a kernel."""
 
     depth: int
     lines: tuple[int, ...]
@@ -169,7 +169,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Who executes the scopes of one kernel launch."""
+    """The threads that execute the scopes of one kernel launch."""
 
     line: int
     ctas: int
@@ -232,7 +232,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """What happens to one barrier element at one trip count: its turns in order."""
+    """The history of one barrier element at one trip count: its turns in order."""
 
     trips: int
     sizes: str
@@ -344,7 +344,7 @@ class HazardCard:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """What the kernel computes: `html` is MathML, safe as it stands."""
+    """The kernel's result as a formula: `html` is MathML, safe as it stands."""
 
     text: str
     html: str

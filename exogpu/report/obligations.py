@@ -76,7 +76,7 @@ def uses_of(
     passed = {
         m.variable
         for m in source.marks
-        if m.variable and any(m.number in _passed(rows[r]) for r in needed[m.number])
+        if m.variable and any(m.number in _marks_passed(rows[r]) for r in needed[m.number])
     }
     found = {span for one in redundant or () if one.kind == "delete" for span in one.spans}
     searched = {m.number for span in found for m in source.by_statement.get(span, ())}
@@ -87,7 +87,7 @@ def uses_of(
     )
 
 
-def _passed(row: Row) -> set[int]:
+def _marks_passed(row: Row) -> set[int]:
     """The marks of the statements that the chains of a row pass."""
     steps = (step.place.mark for chain in row.chains for step in chain)
     return {mark for mark in steps if mark is not None}
@@ -140,7 +140,7 @@ def _row(number: int, answered: Answered, source: Source) -> Row:
         first=None if obligation.first is None else place_of(obligation.first, variable, source),
         second=None if obligation.second is None else place_of(obligation.second, variable, source),
         chains=chains,
-        in_words=_told(obligation, chains),
+        in_words=_describe_reason(obligation, chains),
         answer=ANSWERS[answered.answer],
         solver=answered.solver,
         seconds=answered.seconds if answered.solver else None,
@@ -196,13 +196,13 @@ def _step(link: Link, variable: str, source: Source) -> Step:
     mark = source.synchronising(link.span) if synchronises else source.find(link.span, variable)
     # What is the same as in one of the two accesses goes without saying.
     told = [(name, value) for name, value in link.iteration if value.rstrip("'") != name]
-    iteration = ", ".join(_other(name, value) for name, value in told)
+    iteration = ", ".join(_describe_iteration(name, value) for name, value in told)
     number = None if mark is None else mark.number
     return Step(Place(number, link.span.line, link.text, iteration, link.threads), ROLES[link.role])
 
 
-def _other(name: str, value: str) -> str:
-    """Which iteration of a loop a step of a chain is in: `4 of k later`.
+def _describe_iteration(name: str, value: str) -> str:
+    """Describes the iteration of a loop that a step of a chain is in: `4 of k later`.
 
     A prime marks an iterator of the second access.
     """
@@ -226,8 +226,8 @@ def _in_words(chain: tuple[Step, ...]) -> str:
     )
 
 
-def _told(obligation: Obligation, chains: tuple[tuple[Step, ...], ...]) -> str:
-    """What makes an obligation hold."""
+def _describe_reason(obligation: Obligation, chains: tuple[tuple[Step, ...], ...]) -> str:
+    """Describes the reason why an obligation holds."""
     if chains:
         return "; or ".join(dict.fromkeys(map(_in_words, chains)))
     return "no chain is needed" if obligation.kind in PAIRS else _short(obligation)

@@ -11,7 +11,7 @@ from exogpu.result.proof import Lemma, Obligation
 
 
 def plain(obligation: Obligation, chains: Sequence[tuple[Step, ...]], claim: str) -> str:
-    """What the obligation says, and what makes it hold, in a sentence; else its claim without the
+    """Puts the obligation, and the reason why it holds, in a sentence; else its claim without the
     name of the hazard."""
     first, second = obligation.first, obligation.second
     kind = obligation.kind
@@ -60,7 +60,7 @@ _PAIRS: Final[Mapping[HazardKind | Lemma, Callable[[str, Occurrence, Occurrence]
 
 
 def _because(chains: Sequence[tuple[Step, ...]], rule: str) -> str:
-    """What orders the two: the ways there are."""
+    """Describes the ways in which the two are ordered."""
     if rule:
         return f", by the rules alone: {rule}"
     if not chains:

@@ -72,7 +72,7 @@ def _runs(proc: Proc, program: Program) -> Iterator[tuple[int, tuple[str, tuple[
 
 
 def _of_barriers(op: Op) -> bool:
-    """Whether an operation is on barriers, or begins a task."""
+    """Tests whether an operation is on barriers, or begins a task."""
     if isinstance(op, Record):
         return op.trailing is not None
     return isinstance(op, Arrive | Await | Alloc | Release | IncTaskID)

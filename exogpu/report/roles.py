@@ -1,4 +1,4 @@
-"""What the two statements of a hazard are to each other."""
+"""Describes how the two statements of a hazard relate to each other."""
 
 from __future__ import annotations
 

@@ -97,7 +97,8 @@ def _placed(slabs: list[Slab], size: int) -> Iterator[Slab]:
 
 
 def _y(slabs: list[Slab], offset: int) -> float:
-    """Where an offset is drawn: every stretch between two edges of slabs has a least height."""
+    """Returns the height at which an offset is drawn: every stretch between two edges of slabs has
+    a least height."""
     edges = sorted({0, *(s.offset for s in slabs), *(s.offset + s.size for s in slabs)})
     whole, at = max(edges[-1], 1), 0.0
     for low, high in pairwise(edges):

@@ -1,4 +1,4 @@
-"""What a report says, as data that a later report is compared with: `report.json` of its folder."""
+"""A report as data that a later report is compared with: `report.json` of its folder."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Claim:
 
     @property
     def key(self) -> Key:
-        """What it is about, wherever its statements stand."""
+        """The key of the obligation, which does not depend on the lines of its statements."""
         return self.kind, self.variable.partition("[")[0], self.first, self.second
 
 
@@ -74,7 +74,7 @@ class Snapshot:
 
 
 def snapshot_of(report: Report) -> Snapshot:
-    """What of a report is compared."""
+    """Returns the parts of a report that are compared."""
     facts = dict(report.facts)
     marks = {mark.number: mark for mark in report.marks}
     return Snapshot(
@@ -133,14 +133,14 @@ def saved(folder: Path) -> tuple[Snapshot, ...]:
 
     Raises OSError, and ValueError for what is no report or certificate.
     """
-    here = _one(folder)
+    here = _read_folder(folder)
     if here is not None:
         return (here,)
     inside = sorted(one for one in folder.iterdir() if one.is_dir())
-    return tuple(found for one in inside if (found := _one(one)) is not None)
+    return tuple(found for one in inside if (found := _read_folder(one)) is not None)
 
 
-def _one(folder: Path) -> Snapshot | None:
+def _read_folder(folder: Path) -> Snapshot | None:
     for name, read in ((FILE, _report), (CERTIFICATE, _certificate)):
         path = folder / name
         if path.is_file():
@@ -167,7 +167,7 @@ def _report(value: Mapping[str, Json]) -> Snapshot:
 
 
 def _certificate(value: Mapping[str, Json]) -> Snapshot:
-    """What a certificate alone tells: that it was proved, and of what."""
+    """Returns the snapshot of a certificate alone: that it was proved, and of which claims."""
     if value.get("format") != CERTIFIED:
         raise ValueError("it is no certificate")
     listed = value["obligations"]

@@ -53,7 +53,7 @@ _MODES: Final[Mapping[AccessMode, MarkKind]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Place:
     """A place to mark."""
 
     kind: MarkKind
@@ -164,22 +164,22 @@ def _functions(text: str) -> list[tuple[int, int]]:
 # --- what is marked -----------------------------------------------------------------------
 
 
-def _places(stmt: Stmt) -> Iterator[_Found]:
+def _places(stmt: Stmt) -> Iterator[_Place]:
     span = stmt.span
     if not span.line:
         return
     text = written(span, statement_text(stmt))
     match stmt:
         case Fence():
-            yield _Found("fence", "", span, span, text)
+            yield _Place("fence", "", span, span, text)
         case Arrive():
-            yield _Found("arrive", stmt.targets[0].name.name, span, span, text)
+            yield _Place("arrive", stmt.targets[0].name.name, span, span, text)
         case Await():
-            yield _Found("await", stmt.barrier.name.name, span, span, text)
+            yield _Place("await", stmt.barrier.name.name, span, span, text)
         case DeviceFunction():
-            yield _Found("launch", "", span, span, text)
+            yield _Place("launch", "", span, span, text)
         case Alloc() | BarrierAlloc():
-            yield _Found("alloc", stmt.name.name, span, span, text)
+            yield _Place("alloc", stmt.name.name, span, span, text)
         case Assign() | Reduce():
             for access in reads(stmt.value):
                 yield _accessed("read", access, span, text)
@@ -198,9 +198,9 @@ def _places(stmt: Stmt) -> Iterator[_Found]:
             return
 
 
-def _accessed(kind: MarkKind, access: Access, statement: Span, text: str) -> _Found:
+def _accessed(kind: MarkKind, access: Access, statement: Span, text: str) -> _Place:
     at = access.span if access.span.line else statement
-    return _Found(kind, access.name.name, statement, at, text)
+    return _Place(kind, access.name.name, statement, at, text)
 
 
 # --- lines --------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ class History:
 
 
 def history(procedure: Stages, derived: Schedulable, verdict: Verdict) -> History:
-    """What a page shows of a derived procedure, which `verdict` is on."""
+    """Returns a page's history of a derived procedure, which `verdict` is on."""
     found = taken(derived)
     first = next((step.parent for _, step in reversed([*chain(derived)])), derived)
     assert first.ir is not None

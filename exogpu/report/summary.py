@@ -135,7 +135,7 @@ class _Follow:
                 assert_never(value)
 
     def local(self, buffer: Buffer, dims: tuple[Affine, ...], at: Mapping[Sym, Affine]) -> Followed:
-        """What was stored to an element of a variable of the kernel."""
+        """Returns the value stored to an element of a variable of the kernel."""
         if buffer in self.stack:
             raise NoSummary
         self.stack = (*self.stack, buffer)
@@ -319,7 +319,7 @@ class _Names:
             raise NoSummary
 
     def digits(self, form: Affine) -> bool:
-        """Whether the form takes every value from 0 on exactly once."""
+        """Tests whether the form takes every value from 0 on exactly once."""
         weight = 1
         for atom, coefficient in sorted(form.terms, key=lambda term: term[1]):
             if not isinstance(atom, Sym) or coefficient != weight or self._ranges[atom][0] != 0:

@@ -1,4 +1,4 @@
-"""How a procedure was derived, as pages show it: its steps, and what each changed."""
+"""Shows the derivation of a procedure on pages: its steps, and the changes of each."""
 
 from __future__ import annotations
 
@@ -87,12 +87,12 @@ def changed(made: Schedulable, step: Derivation) -> Iterator[str]:
 
 
 def differences(old: Schedulable, new: Schedulable) -> Iterator[tuple[Line, ...]]:
-    """Where two procedures differ, as lines."""
+    """Yields the differences of two procedures, as lines."""
     return line_differences(text(old).splitlines(), text(new).splitlines())
 
 
 def line_differences(before: list[str], after: list[str]) -> Iterator[tuple[Line, ...]]:
-    """Where two texts differ, with the lines around."""
+    """Yields the differences of two texts, with the lines around."""
     for group in SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(AROUND):
         lines: list[Line] = []
         for kind, a, b, c, d in group:

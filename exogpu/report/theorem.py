@@ -1,4 +1,4 @@
-"""What a verdict says, in sentences: the theorem, what it assumes, and what has to be trusted."""
+"""Puts a verdict in sentences: the theorem, its assumptions, and the trusted parts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def badge(verdict: Verdict) -> str:
 
 
 def theorem(procedure: Stages, verdict: Verdict) -> str:
-    """What was established, in a sentence that claims no more."""
+    """Puts the result in a sentence that claims no more than was established."""
     match verdict.word:
         case "proved":
             claim = HOLDS.format(sums=_sums(procedure, verdict))
@@ -104,13 +104,14 @@ def _capital(text: str) -> str:
 
 
 def assumptions(verdict: Verdict) -> tuple[str, ...]:
-    """What the verdict's own assumptions and the language's conventions ask of a caller."""
+    """Returns the demands of the verdict's assumptions and the language's conventions on a
+    caller."""
     common = ASSUMED if verdict.proof is not None else ASSUMED[-1:]
     return tuple(dict.fromkeys((*verdict.assumptions, *common)))
 
 
 def trusted(verdict: Verdict) -> tuple[str, ...]:
-    """What a reader has to believe besides."""
+    """Returns the parts that a reader has to trust besides."""
     rules = f"policy {verdict.policy.value} is {_RULES[verdict.policy]}"
     if verdict.proof is None:
         return (*TRUSTED[:2], rules, "the abstract machine's interpreter")
@@ -118,7 +119,7 @@ def trusted(verdict: Verdict) -> tuple[str, ...]:
 
 
 def uncovered(procedure: Stages) -> tuple[str, ...]:
-    """What nothing in the report speaks of."""
+    """Returns the parts that the report does not cover."""
     if not _launches(procedure):
         return ()
     return ("the CUDA text that is emitted, the compilers below it, and the hardware",)

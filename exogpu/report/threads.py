@@ -1,4 +1,4 @@
-"""Who runs what: the threads of a cluster, scope by scope."""
+"""Shows the threads of a cluster, scope by scope."""
 
 from __future__ import annotations
 

@@ -84,7 +84,8 @@ def timeline(
 
 
 def drawn_sizes(facts: Facts, program: Program, hazard: Hazard | None) -> dict[str, int] | None:
-    """Those of a refutation, or the smallest at which the rings of a kernel go round."""
+    """Returns the sizes of a refutation, or the smallest at which the rings of a kernel go
+    round."""
     if hazard is not None and all(p.name.name in hazard.sizes for p in program.params):
         return dict(hazard.sizes)
     proc = facts.proc
@@ -143,7 +144,7 @@ def _instance(events: Iterable[Event], site: Occurrence) -> Event | None:
 
 
 def _covers(statement: Span, place: Span) -> bool:
-    """Whether a place, such as one access, is in a statement."""
+    """Tests whether a place, such as one access, is in a statement."""
     if statement == place:
         return True
     start, end = (place.line, place.column), (place.end_line, place.end_column)

@@ -145,7 +145,7 @@ class _Tracer(Observer):
         return made
 
     def arrived(self, at: Moment, arrival: Arrival) -> None:
-        """Where the last event arrives."""
+        """Notes the targets of the last event's arrival."""
         event = self.events[-1]
         targets = [(name.name, index) for name, index in arrival.targets]
         if isinstance(at.op, Arrive):
@@ -157,7 +157,7 @@ class _Tracer(Observer):
             self.arrived_on.setdefault(target, []).append((arrival.rank, event))
 
     def awaited(self, at: Moment, waiting: Waiting) -> None:
-        """What releases the last event."""
+        """Notes the events that release the last event."""
         event, (name, index) = self.events[-1], waiting.element
         element = (name.name, index)
         event.elements, event.rank = (element,), waiting.bound

@@ -47,7 +47,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Widget:
-    """What the frame shows."""
+    """The contents of the frame."""
 
     name: str
     runs: tuple[Run, ...]
@@ -88,7 +88,7 @@ def widget(
     if procedure.diagnostics:
         return ""
     facts = procedure.facts
-    runs = tuple(_chosen(procedure) if choice else _one(procedure, sizes, hazard))
+    runs = tuple(_chosen(procedure) if choice else _runs_at(procedure, sizes, hazard))
     found = clusters(facts.proc, facts.collective)
     if not runs:
         return ""
@@ -104,7 +104,7 @@ def widget(
     return f'<iframe {shown_as} srcdoc="{page}"></iframe>'
 
 
-def _one(
+def _runs_at(
     procedure: Stages, sizes: Mapping[str, int] | None, hazard: Hazard | None
 ) -> Iterator[Run]:
     facts, program = procedure.facts, procedure.amir()

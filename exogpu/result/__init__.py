@@ -1,1 +1,1 @@
-"""What the tool answers, as data: spans, diagnostics, hazards, verdicts, proofs."""
+"""Answers of the tool, as data: spans, diagnostics, hazards, verdicts, proofs."""

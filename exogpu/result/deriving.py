@@ -1,4 +1,4 @@
-"""What is done with the steps of schedules while a target is loaded: told of, and kept.
+"""Settings for steps of schedules while a target is loaded: a callback for progress, and the cache.
 
 It stands apart from `exogpu.schedule`, which a command need not load that meets no schedule.
 """
@@ -18,12 +18,12 @@ _kept: ContextVar[bool] = ContextVar("steps are kept", default=False)
 
 
 def told() -> Tell | None:
-    """Who is told of each step when it is taken."""
+    """Returns the callback for each step taken; None if there is none."""
     return _told.get()
 
 
 def kept() -> bool:
-    """Whether what is decided of a step is kept on disk."""
+    """Tests whether decisions on steps are cached on disk."""
     return _kept.get()
 
 

@@ -1,4 +1,4 @@
-"""How verdicts and errors are drawn: a hook, since what draws them stands above what is drawn.
+"""A hook that draws verdicts and errors: the drawings are of a layer above the data.
 
 `exogpu` installs the drawings of `exogpu.report` when it is imported.
 """

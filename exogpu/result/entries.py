@@ -1,4 +1,4 @@
-"""What was decided, on disk: files that never change, so that processes need not wait for another.
+"""Cache of decisions on disk: files that never change, so that processes need not wait for another.
 
 The name of an entry is a digest of all that determines its contents, with the program that decides
 among it, which is exogpu's own files and the versions of Python, Z3 and islpy.  An entry is written
@@ -70,8 +70,8 @@ def own_files() -> str | None:
 
 
 def unchanged() -> bool:
-    """Whether exogpu's files are as they were when this process began to read them: what decides
-    is then what they say."""
+    """Tests whether exogpu's files are as they were when this process began to read them: the code
+    in memory is then that of the files."""
     try:
         return max(os.stat(path).st_ctime for path in _files(_OWN)) < STARTED
     except OSError:
@@ -160,7 +160,7 @@ def forget(where: Path, suffix: str, most: int) -> None:
 
 
 def _aged(where: Path, pattern: str) -> list[tuple[int, Path]]:
-    """When files were written, and they, the oldest first."""
+    """Returns files with their times of writing, the oldest first."""
     aged = []
     for path in where.glob(pattern):
         with suppress(OSError):  # another process removes it

@@ -1,4 +1,4 @@
-"""What is wrong with a program, as data: where, what, and what to do about it.
+"""Faults of a program, as data: the place, the fault, and the remedy.
 
 Analyses return or collect `Diagnostic` values; `ExoGpuError` carries them across the
 Python boundary when a user's decorator or call cannot go on.  `exogpu.cli.render` draws them.
@@ -59,7 +59,7 @@ class ExoGpuError(Exception):
         return type(self), (self.diagnostics,)
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows in place of a traceback: what the command line prints."""
+        """Returns the text that a notebook shows in place of a traceback."""
         return drawing.installed().lines(self.diagnostics)
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong, and where: hazards with their two statements."""
+"""Hazards of a program, each with its two statements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from exogpu.result.errors import Span
 
 
 class HazardKind(Enum):
-    """What goes wrong."""
+    """The kind of a hazard."""
 
     RAW = "RAW"
     """A read may not see an earlier write."""
@@ -64,7 +64,7 @@ class Occurrence:
 
     @property
     def place(self) -> Span:
-        """Where a reader should look."""
+        """The place at which a reader should look."""
         return self.span if self.ends is None else self.ends
 
     @property

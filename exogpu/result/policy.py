@@ -8,7 +8,8 @@ from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
 
 
 class Policy(Enum):
-    """Which tables and rules hold: those that follow PTX (decision 7), or the paper's figures."""
+    """The tables and rules in force: those that follow PTX (decision `policies`), or the paper's
+    figures."""
 
     PTX = "ptx"
     PAPER = "paper"

@@ -1,4 +1,4 @@
-"""What a proof for all sizes consists of: obligations, the chains that meet them, and answers.
+"""Parts of a proof for all sizes: obligations, the chains that meet them, and answers.
 
 Data only.  `exogpu.symbolic` makes obligations, a solver answers them, reports draw them and
 `exogpu recheck` answers them again.
@@ -19,7 +19,8 @@ Role = Literal["start", "trailing", "fence", "arrive", "await", "clear", "alloc"
 
 
 class Lemma(Enum):
-    """What the numbers of Arrives and Awaits in other obligations rest on (docs/proof.md)."""
+    """A lemma about the counts of Arrives and Awaits on which other obligations rest
+    (docs/proof.md)."""
 
     COUNT = "COUNT"
     """An expression counts within one allocation."""
@@ -81,7 +82,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Proving:
-    """What a proof that is under way tells."""
+    """Progress of a proof that is under way."""
 
     answered: int
     """Obligations so far."""
@@ -108,5 +109,5 @@ class Proof:
 
     @property
     def complete(self) -> bool:
-        """Whether every obligation holds."""
+        """Tests whether every obligation holds."""
         return all(one.answer == "unsat" for one in self.answered)

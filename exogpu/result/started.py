@@ -1,4 +1,4 @@
-"""When this process began to read exogpu's files."""
+"""Records the time at which this process began to read exogpu's files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check answers: proved, refuted, undecided or error, with its hazards."""
+"""Verdict of a check: proved, refuted, undecided or error, with its hazards."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ class Verdict:
     hazards: tuple[Hazard, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     reason: str = ""
-    """Why undecided."""
+    """The reason of an undecided verdict."""
     condition: str | None = None
     """Of a refuted procedure: the weakest condition on its sizes under which it is proved."""
     necessary: bool = True
     """Whether the condition is confirmed to be necessary, too: at all other sizes it fails."""
     note: str = ""
-    """Of a refuted procedure: what is not known of sizes smaller than its hazards'."""
+    """For a refuted procedure: the limits of what is known of smaller sizes."""
     remarks: tuple[str, ...] = ()
-    """Of an imported kernel: what its sizes are, and what its compiler added."""
+    """For an imported kernel: its sizes, and what its compiler added."""
     redundant: tuple[Redundancy, ...] | None = None
     """Synchronisation that is not needed; None where that was not asked."""
     proof: Proof | None = None
@@ -71,20 +71,23 @@ class Verdict:
     operations: int = 0
     """Dynamic operations of the abstract machine that the check stands for."""
     cached: bool = False
-    """Whether it was found in the cache; `seconds` are then those of reading it."""
+    """True if it was found in the cache; `seconds` are then those of reading it."""
+    checked: bool = True
+    """False where sizes that are given for several procedures do not suit this one; `reason` says
+    what they lack."""
 
     @property
     def idle(self) -> tuple[Diagnostic, ...]:
-        """Of the warnings, those of Fences that order nothing."""
+        """The warnings of Fences that order nothing."""
         return tuple(warning for warning in self.warnings if warning.code == "C419")
 
     @property
     def limitations(self) -> tuple[Diagnostic, ...]:
-        """Of the warnings, why there is no lowering."""
+        """The warnings that explain why there is no lowering."""
         return tuple(warning for warning in self.warnings if warning.code != "C419")
 
     def __bool__(self) -> bool:
-        """Whether it is proved, for all sizes or those checked: `assert kernel.check()`."""
+        """Tests whether it is proved, for all sizes or those checked: `assert kernel.check()`."""
         return self.word == "proved"
 
     def __repr__(self) -> str:
@@ -92,7 +95,7 @@ class Verdict:
         return str(self)
 
     def __str__(self) -> str:
-        """What the command line prints, without colours."""
+        """Returns the text that the command line prints, without colours."""
         return drawing.installed().text(self)
 
     def _repr_html_(self) -> str:

@@ -16,12 +16,12 @@ Choice: TypeAlias = Callable[[Place, Event], bool]
 
 
 def writes(_: Place, event: Event) -> bool:
-    """Whether an event writes."""
+    """Tests whether an event writes."""
     return event.writes
 
 
 def touches(_: Place, event: Event) -> bool:
-    """Whether an event reads."""
+    """Tests whether an event reads."""
     return not event.writes
 
 
@@ -107,7 +107,7 @@ class Accessed:
 
     @cached_property
     def times(self) -> un.Schedule:
-        """When each event happens."""
+        """Returns the schedule of all events."""
         of = self.program
         times: dict[str, un.Timed] = {}
         keys: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Whether two statements differ in what they access and in nothing else."""
+"""Compares two statements: do they differ in their accesses alone?"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def is_alike(
     of_new: Mapping[Sym, Variable],
     reads: tuple[int, ...],
 ) -> bool:
-    """Whether two statements compute the same of what they access, in the same types.
+    """Tests whether two statements compute the same of their reads, in the same types.
 
     `reads` says which read of the old statement each of the new one is; the sides of a sum or
     product may be exchanged.
@@ -46,7 +46,7 @@ def is_alike(
 def same_term(
     one: Place, of_one: Mapping[Sym, Variable], other: Place, of_other: Mapping[Sym, Variable]
 ) -> bool:
-    """Whether two statements put the same of what they read into sums of one type: an assignment
+    """Tests whether two statements put the same of their reads into sums of one type: an assignment
     as it is rounded, `+=` as it is added."""
     types = of_one[one.plain.target.name].dtype, of_other[other.plain.target.name].dtype
     if types[0] is not types[1]:
@@ -59,7 +59,7 @@ def same_term(
 
 
 def adds_held(place: Place, variables: Mapping[Sym, Variable]) -> bool:
-    """Whether the variable that a statement adds to holds what is added."""
+    """Tests whether the variable that a statement adds to holds the added term."""
     leaves = (event for event in place.events if not event.writes and not event.reduces)
     kinds = [variables[event.access.name].dtype for event in leaves]
     dtype = variables[place.plain.target.name].dtype
@@ -67,7 +67,7 @@ def adds_held(place: Place, variables: Mapping[Sym, Variable]) -> bool:
 
 
 def divides(place: Place, variables: Mapping[Sym, Variable]) -> bool:
-    """Whether a statement divides integers by what may be zero."""
+    """Tests whether a statement divides integers by an expression that may be zero."""
     return any(
         isinstance(part, Operation)
         and part.function == "/"
@@ -78,7 +78,7 @@ def divides(place: Place, variables: Mapping[Sym, Variable]) -> bool:
 
 
 def _is_nonzero(scalar: Scalar, constants: Mapping[Sym, Constant]) -> bool:
-    """Whether it is a constant, or a parameter that stands for one, other than zero."""
+    """Tests whether it is a constant, or a parameter that stands for one, other than zero."""
     match scalar:
         case Constant():
             return scalar.value != 0

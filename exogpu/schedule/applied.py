@@ -1,4 +1,4 @@
-"""Where a function is applied: to what is read of a variable, or to what is written there."""
+"""Applies a function to all reads of a variable, or to all writes."""
 
 from __future__ import annotations
 

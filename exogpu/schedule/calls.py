@@ -121,7 +121,8 @@ def made_call(
 def _candidates(
     proc: Proc, path: Path, callee: object, constants: Mapping[str, object]
 ) -> Iterator[Proc | Instr]:
-    """What may be called, the most likely first.  Raises Unfit."""
+    """Yields the procedures or instructions that a call may name, the most likely first. Raises
+    Unfit."""
     match callee:
         case Instr() | Proc():
             yield callee

@@ -1,4 +1,4 @@
-"""Whether a rewriting keeps what is computed, for all sizes: the one place that decides it.
+"""Decides whether a rewriting keeps the results, for all sizes: no other module decides it.
 
 The new statements that are images of old ones make a program of their own: the old statements in
 the new order.  That program does what the old one did if
@@ -52,7 +52,7 @@ BUDGET = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why a rewriting is refused: what would go wrong, between which statements, at which sizes.
+    """A reason to refuse a rewriting: the fault, between which statements, at which sizes.
 
     `kind` is SHAPE, TWICE, LOST, RAW, WAR, WAW, FLOW or UNDECIDED.  `first` and `second` are
     statements of the old procedure, or of the new one for FLOW.
@@ -101,7 +101,7 @@ class Pair:
 
     @property
     def reads(self) -> tuple[int, ...]:
-        """Which read of the old statement each one of the new statement is."""
+        """Maps each read of the new statement to a read of the old one."""
         if self.image.reads is not None:
             return self.image.reads
         return tuple(range(sum(not (e.writes or e.reduces) for e in self.new.events)))
@@ -128,7 +128,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What the reads of the new procedure find."""
+    """The writes that the reads of the new procedure find."""
 
     stands: un.Relation
     """From accesses to the old elements that they stand for."""
@@ -145,7 +145,7 @@ class Flow:
 
 
 class Checker:
-    """What a rewriting has to show, as relations; of the variables that it is about."""
+    """The conditions on a rewriting, as relations, for the variables that it is about."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class Checker:
         }
 
     def objections(self) -> Iterator[Objection]:
-        """What is wrong, the simplest first."""
+        """Yields the objections, the simplest first."""
         yield from self.interface()
         yield from self.laws()
         yield from self.shapes()
@@ -258,7 +258,8 @@ class Checker:
                 yield Objection("SHAPE", "a copy would convert to another type", place.stmt)
 
     def clips(self) -> Iterator[Objection]:
-        """What is read as zero, outside of a clipped operand, was read as zero."""
+        """Yields an objection if a read outside of a clipped operand, now zero, was not zero
+        before."""
         for pair in self.pairs:
             there, premise = pair.there, pair.premise
             for new, old in pair.events:
@@ -275,7 +276,7 @@ class Checker:
                     yield self.objected("FLOW", message, odd_pairs)
 
     def counts(self, new: Event, old: Event) -> bool:
-        """Whether two events are of variables that have changed."""
+        """Tests whether two events are of variables that have changed."""
         return new.access.name in self.about or old.access.name in self.about
 
     # --- 2. each old instance has one image -----------------------------------------------
@@ -369,7 +370,7 @@ class Checker:
 
     @cached_property
     def found(self) -> Flow:
-        """What is read, and what was written last."""
+        """Finds the reads, and the last writes before them."""
         now = self.now
         stands = un.compose(self.images, self.was.cells)
         image_writes = un.of_inputs(stands, now.written)
@@ -432,7 +433,8 @@ class Checker:
         return un.compose(self.sources, self.was.cells)
 
     def out_of_date(self, writes: un.Relation) -> Iterator[Objection]:
-        """Of what is computed once more, what has changed since the first time."""
+        """Yields an objection if operands of a repeated computation have changed since the first
+        time."""
         repeated = self.repeated
         first = self.now.earlier(un.compose(self.sources, un.inverse(self.images)))
         alone = un.without(un.inputs(repeated), un.inputs(first))

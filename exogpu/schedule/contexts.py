@@ -42,13 +42,13 @@ def wrap_with_context(
 
     `count` statements, from the one given on; of a list of statements, so many from each on.
     """
-    path, body = _several(proc, stmt[0] if isinstance(stmt, list) and stmt else stmt, count)
+    path, body = _statements_from(proc, stmt[0] if isinstance(stmt, list) and stmt else stmt, count)
     match context:
         case CudaWarps():
             places = stmt if isinstance(stmt, list) else [stmt]
             edit = begun(proc)
             for place in sorted((path_of(proc, one) for one in places), reverse=True):
-                path, body = _several(edit.new, place, count)
+                path, body = _statements_from(edit.new, place, count)
                 splice(edit, path, count, (_warps(edit.new, path, context, body),))
             yield edit
         case CudaDeviceFunction():
@@ -79,12 +79,12 @@ def wrap_kernel(
     `threads` is a number, or a list of `CudaWarpConfig`.  Rules of the language may be broken
     then, which later steps keep again.
     """
-    path, body = _several(proc, stmt, count)
+    path, body = _statements_from(proc, stmt, count)
     warps = _plain(threads, body) if isinstance(threads, int) else tuple(threads)
     yield _launch(proc, path, body, cluster, warps)
 
 
-def _several(proc: Proc, stmt: object, count: int) -> tuple[Path, Block]:
+def _statements_from(proc: Proc, stmt: object, count: int) -> tuple[Path, Block]:
     path = path_of(proc, stmt)
     at = path[-1][1]
     body = block_at(proc, path)[at : at + count] if isinstance(count, int) else ()

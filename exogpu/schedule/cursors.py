@@ -142,7 +142,7 @@ class Expression(Generic[P]):
         return replace(self, where=self.where[:-1]) if self.where else self.statement
 
     def children(self) -> tuple[Expression[P], ...]:
-        """What it is made of."""
+        """The operands of the expression."""
         count = len(children(self.expr))
         return tuple(replace(self, where=(*self.where, n)) for n in range(count))
 
@@ -215,7 +215,7 @@ def find(procedure: P, pattern: str) -> Cursor[P]:
     """
     proc = ir_of(procedure)
     text, wanted = _numbered(_text(proc, pattern))
-    found = list(_found(proc, text))
+    found = list(_matching_paths(proc, text))
     if wanted < len(found):
         return Cursor(procedure, found[wanted])
     raise ExoGpuError([_not_found(proc, pattern, text, len(found))])
@@ -241,10 +241,12 @@ def _text(proc: Proc, pattern: object) -> str:
 def find_all(procedure: P, pattern: str) -> tuple[Cursor[P], ...]:
     """Every statement that a pattern finds, in program order."""
     proc = ir_of(procedure)
-    return tuple(Cursor(procedure, path) for path in _found(proc, _text(proc, pattern).strip()))
+    return tuple(
+        Cursor(procedure, path) for path in _matching_paths(proc, _text(proc, pattern).strip())
+    )
 
 
-def _found(proc: Proc, pattern: str) -> Iterator[Path]:
+def _matching_paths(proc: Proc, pattern: str) -> Iterator[Path]:
     expression = _expression(pattern)
     for path, stmt in paths(proc):
         if pattern.isidentifier():
@@ -255,7 +257,7 @@ def _found(proc: Proc, pattern: str) -> Iterator[Path]:
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
-    """What the first line of a statement must look like; `_` is anything."""
+    """Compiles the pattern for the first line of a statement; `_` is anything."""
     block = re.match(r"(?:for|if|with)\b", pattern)
     if block:
         pattern = re.sub(r":\s*_$", ":", pattern)

@@ -19,7 +19,7 @@ SEEDS: Final = 3
 
 
 def results_differ(one: Proc, other: Proc, sizes: Mapping[str, int]) -> bool:
-    """Whether some run at sizes of the first leaves something else in a parameter.
+    """Tests whether some run at sizes of the first leaves another result in a parameter.
 
     The data are small whole numbers, of which sums are exact in any order.
     """

@@ -1,4 +1,5 @@
-"""Whether two procedures compute the same: their results compared, not the steps between them.
+"""Decides whether two procedures compute the same: compares their results, not the steps between
+them.
 
 What an element of a parameter is at the end is the sum of its terms (`exogpu.schedule.terms`).  The
 terms of both procedures are matched, one to one, by their expressions and by the elements that
@@ -59,7 +60,7 @@ Word: TypeAlias = Literal["equivalent", "different", "undecided"]
 
 @dataclass(frozen=True, slots=True)
 class Equivalence:
-    """Whether two procedures leave the same in their parameters."""
+    """The answer whether two procedures leave the same in their parameters."""
 
     word: Word
     reason: str = ""
@@ -68,7 +69,7 @@ class Equivalence:
     """Of two that differ, the smallest at which a term has no counterpart."""
 
     def __bool__(self) -> bool:
-        """Whether they are equivalent."""
+        """Tests whether they are equivalent."""
         return self.word == "equivalent"
 
 
@@ -81,7 +82,8 @@ class Differ(Exception):
 
 
 def equivalent(first: Schedulable, second: Schedulable) -> Equivalence:
-    """Whether two procedures compute the same, for all sizes that the preconditions of both admit.
+    """Decides whether two procedures compute the same, for all sizes that the preconditions of both
+    admit.
 
     Their parameters correspond by position, and are arrays apart.  `different` names a term that
     only one of them has, and sizes at which both were run and left other results.  Where that was
@@ -286,7 +288,8 @@ class Comparison:
     def finds(
         of: Terms, here: un.Points, place: Place, leaf: Event
     ) -> tuple[Finds, un.Relation | None]:
-        """What a read of the statement finds at these writes, and the one element that it is."""
+        """Returns the values that a read of the statement finds at these writes, and its element if
+        there is only one."""
         reads = of.reads_of(here, place, leaf)
         sums = of.sums(un.outputs(reads))
         given = sums.given if un.is_empty(sums.made) else of.rounded(sums)
@@ -330,7 +333,7 @@ class Comparison:
             raise Unclear("terms of one sum are alike, and cannot be told apart")
 
     def left_over(self, term: _Term, other: _Term, fits: un.Relation) -> un.Relation:
-        """What the reads of counterparts find that are sums."""
+        """Relates the reads of each pair of counterparts, as far as what they find are sums."""
         found = un.relation(self.params, [])
         here = un.of_outputs(
             un.of_inputs(fits, self.writes(self.first, term.place)),
@@ -349,7 +352,8 @@ class Comparison:
 
 
 def _is_product(value: DExpr) -> bool:
-    """Of two elements, the same in either order; three round in their order."""
+    """Tests whether the value is a product of two elements: these may be exchanged, more keep their
+    order."""
     match value:
         case BinOp(op="*", left=Read(), right=Read()):
             return True

@@ -1,4 +1,4 @@
-"""What the statements of a procedure do in order, as relations: instances, accesses, times.
+"""Models the statements of a procedure in order, as relations: instances, accesses, times.
 
 An event is one access of one statement: `P3_0[i, j]` is access 0 of statement 3 at iterators
 `i, j`.  Loop modes and synchronisation are annotations and make no events.  A call has the events
@@ -46,7 +46,7 @@ class Place:
 
     @property
     def iterators(self) -> tuple[Sym, ...]:
-        """Of the loops around it, outermost first, those of bodies included."""
+        """The iterators of the loops around it, outermost first, those of bodies included."""
         return self.domain.iterators
 
     @property

@@ -28,6 +28,7 @@ def derives(
 
 
 def shown(value: object) -> Callable[[], object] | None:
-    """What makes the kernel that is shown of a decorated function; None of anything else."""
+    """Returns the function that makes the kernel shown of a decorated function; None for anything
+    else."""
     found = getattr(value, "__dict__", {}).get("shown") if callable(value) else None
     return found if callable(found) else None

@@ -1,4 +1,4 @@
-"""What has become of a statement, or of a part of its value, in one step."""
+"""Follows a statement, or a part of its value, through one step."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from exogpu.schedule.rewrite import Image, Path, Reading, Rewrite, paths, stmt_a
 def forward(
     edit: Rewrite, path: Path, where: Where | None = None
 ) -> tuple[Path, Where | None] | None:
-    """Where a statement of the old procedure is now, the first place of several; None if it is
-    gone.  With `where`, also where that part of its value is, or None."""
+    """Returns the first new place of a statement of the old procedure; None if it is gone. With
+    `where`, also where that part of its value is, or None."""
     if edit.after is not None:
         before = forward(edit.after, path, where)
         if before is None or (where is not None and before[1] is None):
@@ -29,8 +29,8 @@ def forward(
         return new_path, None
     if old in edit.readings:
         if edit.readings[old].made:
-            return new_path, _kept(old.value, new.value, where)
-        return new_path, _alike(new.value, part_at(old.value, where))
+            return new_path, _common_place(old.value, new.value, where)
+        return new_path, _find_equal(new.value, part_at(old.value, where))
     if reading is None:
         return new_path, _by_reads(old.value, new.value, where, edit.origins.get(new))
     return new_path, _by_looks(old, new.value, where, edit, reading)
@@ -55,7 +55,7 @@ def _by_reads(old: DExpr, new: DExpr, where: Where, origin: object) -> Where | N
     wanted = reads_at(old, where)
     if not wanted:
         part = part_at(old, where)
-        return where if _there(new, where) == part else _alike(new, part)
+        return where if _there(new, where) == part else _find_equal(new, part)
     image = origin[0] if isinstance(origin, tuple) and len(origin) == 1 else None
     order = image.reads if isinstance(image, Image) else None
     every = range(len(list(reads(new))))
@@ -76,11 +76,11 @@ def _by_looks(
             inside = _there(new, (number,)) if len(reading.parts) > 1 else new
             if inside == part.value:
                 return (number, *where) if inside is not new else where
-            return None if wanted is None else _alike(new, wanted)
-    return _alike(new, part_at(old.value, where))
+            return None if wanted is None else _find_equal(new, wanted)
+    return _find_equal(new, part_at(old.value, where))
 
 
-def _kept(old: DExpr, new: DExpr, where: Where) -> Where:
+def _common_place(old: DExpr, new: DExpr, where: Where) -> Where:
     """The same place, or what is read where a part around it is in a variable of its own now."""
     for length in range(len(where)):
         mine, its = _there(old, where[:length]), _there(new, where[:length])
@@ -89,7 +89,7 @@ def _kept(old: DExpr, new: DExpr, where: Where) -> Where:
     return where
 
 
-def _alike(expr: DExpr, wanted: DExpr) -> Where | None:
+def _find_equal(expr: DExpr, wanted: DExpr) -> Where | None:
     """The first part that is written like another."""
     return next((where for where, part in parts(expr) if part == wanted), None)
 

@@ -1,4 +1,4 @@
-"""Whether a primitive is given what it takes, by the annotations of its parameters."""
+"""Checks the arguments of a primitive against the annotations of its parameters."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ NAMED: Final[Mapping[object, str]] = {
 def misgiven(
     make: Callable[..., object], arguments: Sequence[object], options: Mapping[str, object]
 ) -> str | None:
-    """Which argument is of no type that its parameter takes, in words; the first is a procedure.
+    """Describes the first argument of a type that its parameter does not take; the first is a
+    procedure.
 
     Parameters that take any object, or say nothing, look at it themselves, and so does Python at
     missing ones.
     """
-    of, hints = _taken(make)
+    of, hints = _signature_of(make)
     try:
         given = of.bind(*arguments, **options).arguments
     except TypeError:
@@ -41,12 +42,12 @@ def misgiven(
         hint = hints.get(name, object)
         for one in values:
             if not _fits(one, hint):
-                return f"{name} is of type {type(one).__name__}, and must be {_said(hint)}"
+                return f"{name} is of type {type(one).__name__}, and must be {_type_text(hint)}"
     return None
 
 
 @cache
-def _taken(make: Callable[..., object]) -> tuple[Signature, Mapping[str, Any]]:
+def _signature_of(make: Callable[..., object]) -> tuple[Signature, Mapping[str, Any]]:
     try:
         return signature(make), get_type_hints(make)
     except (NameError, AttributeError, TypeError):  # of a step that somebody wrote: not to be read
@@ -54,7 +55,7 @@ def _taken(make: Callable[..., object]) -> tuple[Signature, Mapping[str, Any]]:
 
 
 def _fits(value: object, hint: object) -> bool:
-    """Whether a value is of a type; of containers each element."""
+    """Tests whether a value is of a type; of containers each element."""
     parts = get_args(hint)
     match get_origin(hint):
         case None if isinstance(hint, type):
@@ -73,9 +74,9 @@ def _fits(value: object, hint: object) -> bool:
             return True
 
 
-def _said(hint: object) -> str:
+def _type_text(hint: object) -> str:
     if get_origin(hint) in (Union, UnionType):
-        return " or ".join(map(_said, get_args(hint)))
+        return " or ".join(map(_type_text, get_args(hint)))
     said = NAMED.get(hint) or str(getattr(hint, "__name__", hint))
-    inner = [_said(part) for part in get_args(hint) if part is not ...]
+    inner = [_type_text(part) for part in get_args(hint) if part is not ...]
     return f"{said} of {', '.join(inner)}" if inner else said

@@ -112,7 +112,7 @@ def extract_subproc(proc: Proc, block: object, name: str, count: int = 1) -> Ite
     path, stmts = several_of(proc, block, count)
     if any(isinstance(stmt, DeviceFunction) for stmt in around(proc, path)):
         raise Unfit("a kernel calls no procedures", stmts[0])
-    if name in _taken(proc):
+    if name in _shadowing_names(proc):
         raise Unfit(f"{name} is the name of something else", stmts[0], "choose another name")
     data, control = _used(proc, path, stmts)
     fresh = _told_apart((*control, *data))
@@ -148,7 +148,7 @@ def extract_subproc(proc: Proc, block: object, name: str, count: int = 1) -> Ite
     yield edit
 
 
-def _taken(proc: Proc) -> frozenset[str]:
+def _shadowing_names(proc: Proc) -> frozenset[str]:
     """The names of which a call would be read as one of something else."""
     variables = (*(p.name for p in proc.params), *declared(proc.body))
     calls = [stmt for stmt in walk(proc.body) if isinstance(stmt, CallInstr | CallProc)]
@@ -194,7 +194,7 @@ def _used(
 
 
 def _conditions(proc: Proc, path: Path, control: tuple[Sym, ...]) -> Iterator[BExpr]:
-    """What holds of the variables where a statement stands."""
+    """Yields the conditions that hold at a statement."""
     known = frozenset(control)
     for condition in proc.preconditions:
         if control_variables(condition) <= known:

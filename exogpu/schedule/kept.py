@@ -41,8 +41,8 @@ def kept_steps(on: bool = True) -> AbstractContextManager[None]:
 
 
 def key(edit: Rewrite) -> str | None:
-    """What determines whether a rewriting is accepted, in one digest; None where that is not known,
-    or where nothing is kept."""
+    """Returns the digest of everything that determines whether a rewriting is accepted; None if
+    that is not known, or the cache is not used."""
     if not deriving.kept() or edit.equal:  # that procedures are equivalent only this process knows
         return None
     if not is_plain(edit):
@@ -83,7 +83,7 @@ def _pairs(at: Mapping[Sym, CExpr]) -> tuple[tuple[Sym, CExpr], ...]:
 
 
 def load(entry: str) -> bool | None:
-    """Whether a rewriting was accepted; None where that is not kept."""
+    """Returns whether a rewriting was accepted; None if it is not in the cache."""
     text = entries.read(entry, SUFFIX)
     return None if text is None else WORDS.get(text.decode(errors="replace"))
 

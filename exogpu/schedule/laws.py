@@ -1,4 +1,4 @@
-"""Whether statements do what others do in their place: the laws by which expressions change.
+"""Laws by which expressions change: do statements compute the same as others in their place?
 
     x = b + c    reads as    x = b;  x += c        sums of several writes
     x = x + e    reads as    x += e
@@ -61,7 +61,7 @@ Variables: TypeAlias = Mapping[Sym, Variable]
 
 
 class Unlawful(Exception):
-    """Why statements do not do what others do."""
+    """A reason why statements do not compute the same as others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ _Value: TypeAlias = Constant | Operation | Convert | _Number | _Stored
 
 
 def assumption(said: Said, of: Variables) -> str | None:
-    """What has to be assumed for the parts to do what the whole does; None if it is the same
-    exactly.  Raises Unlawful where it is another thing."""
+    """Returns the assumption under which the parts do what the whole does; None if it is the same
+    exactly. Raises Unlawful where it is another thing."""
     match said:
         case Said(whole=(whole,)):
             return _of_one(whole, said.parts, said.made, of)
@@ -164,8 +164,8 @@ def _of_one(
         its = of[part.plain.target.name]
         if number != target and part.plain.target.name not in made:
             raise Unlawful("another element would be written")
-        known[number] = _kept(_run(part, number, elements, known, of), its.dtype)
-    mine = _kept(_run(whole, target, elements, {}, of), dtype)
+        known[number] = _read_back(_run(part, number, elements, known, of), its.dtype)
+    mine = _read_back(_run(whole, target, elements, {}, of), dtype)
     return _compared(mine, known.get(target, mine), dtype)
 
 
@@ -176,7 +176,7 @@ def _run(
     known: Mapping[int, _Value],
     of: Variables,
 ) -> _Value:
-    """What a statement computes, before it is stored."""
+    """Returns the value that a statement computes, before it is stored."""
     plain = place.plain
     dtype = of[plain.target.name].dtype
 
@@ -206,7 +206,7 @@ def _run(
     return put(Operation("+", (before, term), term.dtype))
 
 
-def _kept(value: _Value, dtype: DataType) -> _Value:
+def _read_back(value: _Value, dtype: DataType) -> _Value:
     """The value as it is read again from a variable of a type."""
     if isinstance(value, _Number) and value.kept is dtype:
         return value
@@ -218,7 +218,7 @@ def _kept(value: _Value, dtype: DataType) -> _Value:
 
 
 def _compared(one: _Value, other: _Value, dtype: DataType) -> str | None:
-    if _same(one, other):
+    if _same_value_as(one, other):
         return None
     bits = _bits(dtype)
     if bits == 0 or not (_has_floats(one) or _has_floats(other)):
@@ -245,8 +245,9 @@ def _divisors(value: _Value) -> frozenset[str]:
             return frozenset()
 
 
-def _same(one: _Value, other: _Value) -> bool:
-    """Whether two values are computed alike, but for the order of two that may be exchanged."""
+def _same_value_as(one: _Value, other: _Value) -> bool:
+    """Tests whether two values are computed alike, but for the order of two that may be
+    exchanged."""
     match one, other:
         case Operation(), Operation():
             if (one.function, one.dtype) != (other.function, other.dtype):
@@ -255,11 +256,11 @@ def _same(one: _Value, other: _Value) -> bool:
             if one.function in ("+", "*", "min", "max"):
                 orders.append(other.arguments[::-1])
             return any(
-                len(one.arguments) == len(order) and all(map(_same, one.arguments, order))  # type: ignore[arg-type]
+                len(one.arguments) == len(order) and all(map(_same_value_as, one.arguments, order))  # type: ignore[arg-type]
                 for order in orders
             )
         case (Convert(), Convert()) | (_Stored(), _Stored()):
-            return one.dtype is other.dtype and _same(one.term, other.term)  # type: ignore[arg-type,union-attr]
+            return one.dtype is other.dtype and _same_value_as(one.term, other.term)  # type: ignore[arg-type,union-attr]
         case Constant(), Constant():
             return one.dtype is other.dtype and same_number(one.value, other.value)
         case _:
@@ -267,7 +268,7 @@ def _same(one: _Value, other: _Value) -> bool:
 
 
 def _bits(dtype: DataType) -> int:
-    """Of an integer type; 0 for floating point."""
+    """Returns the number of bits of an integer type; 0 for floating point."""
     if dtype in FLOATS:
         return 0
     least, greatest = INTEGERS[dtype]
@@ -322,8 +323,8 @@ def _polynomial(value: _Value, bits: int) -> _Polynomial:
 
 
 def _is_infinite(value: object) -> bool:
-    """Whether a constant in it may make it infinite: then it is in no polynomial, since from itself
-    infinity is not subtracted."""
+    """Tests whether a constant in it may make it infinite: then it is in no polynomial, since from
+    itself infinity is not subtracted."""
     match value:
         case Constant():
             return not isfinite(value.value)
@@ -344,7 +345,7 @@ def _is_infinite(value: object) -> bool:
 
 
 def _infinity(value: object) -> float | None:
-    """Which infinite constant a value is; None of another value."""
+    """Returns the infinite constant that a value is; None for another value."""
     match value:
         case Constant():
             return None if isfinite(value.value) else value.value
@@ -355,7 +356,7 @@ def _infinity(value: object) -> float | None:
 
 
 def _key(value: _Value) -> str:
-    """What a value is that is no sum and no product: equal for equal values alone."""
+    """Returns the key of a value that is no sum and no product: equal for equal values alone."""
     match value:
         case _Number():
             return f"x{value.number}"
@@ -447,7 +448,8 @@ def _scaled(
 
 
 def _scaled_type(second: Place, of: Variables) -> str | None:
-    """Whether the factor may be taken out, in these types."""
+    """Returns the assumption under which the factor may be taken out in these types; None if it
+    needs none.  Raises Unlawful if it may not."""
     dtype = of[second.plain.target.name].dtype
     types = {of[a.name].dtype for a in reads(second.plain.value)}
     if dtype in FLOATS and types <= FLOATS:
@@ -460,7 +462,7 @@ def _scaled_type(second: Place, of: Variables) -> str | None:
 
 
 def _factor(scale: Place, target: Access) -> Read | Const | None:
-    """What a statement multiplies its target with."""
+    """Returns the factor that a statement multiplies its target with."""
     if not isinstance(scale.plain, Assign):
         return None
     match scale.plain.value:

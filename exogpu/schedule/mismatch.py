@@ -1,4 +1,4 @@
-"""Why statements are not the body of an instruction: the first mismatch, side by side."""
+"""Explains why statements are not the body of an instruction: the first mismatch, side by side."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def _in_order(block: Block) -> Iterator[Stmt]:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What a name of a data variable stands for."""
+    """Meaning of the name of a data variable."""
 
     access: Access
     """A window of a variable of the procedure."""
@@ -106,7 +106,7 @@ class _View:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Where statements stand, and what the names of the procedure at hand stand for."""
+    """The place of statements, and the meanings of the names of the procedure at hand."""
 
     calls: Site
     domain: Domain
@@ -259,7 +259,8 @@ class _Reader:
         yield Event(f"{name}_{next(number)}", plain.target, True, summed, within)
 
     def within(self, view: _View) -> tuple[BExpr, ...]:
-        """Where a clipped operand has the element: in the variable, and in its windows."""
+        """Returns the conditions that the element lies inside a clipped operand: in the variable,
+        and in its windows."""
         if not view.clipped:
             return ()
         index = [c.at for c in view.access.coords if isinstance(c, Point)]

@@ -27,7 +27,7 @@ class Inside:
 
 
 def children(expr: DExpr) -> tuple[DExpr, ...]:
-    """What an expression is made of."""
+    """Returns the operands of an expression."""
     match expr:
         case BinOp():
             return (expr.left, expr.right)
@@ -99,7 +99,8 @@ def part_text(expr: DExpr) -> str:
 
 
 def pattern_of(pattern: str) -> Callable[[DExpr], bool]:
-    """Whether an expression looks like the pattern, in which `_` is anything: `A[_]`, `_ * _`.
+    """Compiles a test whether an expression looks like the pattern, in which `_` is anything:
+    `A[_]`, `_ * _`.
 
     Nothing looks like a text that is no expression.
     """

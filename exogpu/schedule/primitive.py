@@ -120,7 +120,7 @@ def refuse_misgiven(
 
 
 def _place(proc: Proc, given: Sequence[object]) -> Span:
-    """Of the statement that a step is given first, or else of the procedure."""
+    """Returns the place of the first argument's statement, or else of the procedure."""
     span = NOWHERE
     with suppress(Unfit, ExoGpuError):
         first = next(iter(given), None)
@@ -175,12 +175,12 @@ def _accepted(name: str, old: Proc, edits: Iterable[Rewrite]) -> Rewrite:
 
 
 def _assumed(edit: Rewrite) -> tuple[str, ...]:
-    """What was taken for granted to accept a rewriting."""
+    """Returns the assumptions under which a rewriting was accepted."""
     return tuple(sorted({a for one in _stages(edit) for a in one.assumed}))
 
 
 def refused(name: str, edit: Rewrite) -> Diagnostic | None:
-    """Why a rewriting is refused; None if it is accepted."""
+    """Returns the diagnostic that refuses a rewriting; None if it is accepted."""
     lost = out_of_scope(edit.new)
     if lost is not None:
         variable, stmt = lost
@@ -204,7 +204,7 @@ def _stages(edit: Rewrite) -> tuple[Rewrite, ...]:
 
 
 def _judged(edit: Rewrite) -> Objection | None:
-    """What speaks against a rewriting."""
+    """Returns the objection to a rewriting; None if there is none."""
     if same_but_for_silence(edit.old, edit.new):
         return None
     if not edit.by_results:
@@ -406,10 +406,13 @@ class _Bare:
 
 def said(arguments: Iterable[object], options: Mapping[str, object]) -> tuple[str, ...]:
     """Arguments in words, as a history has them."""
-    return (*map(_said, arguments), *(f"{key}={_said(a)}" for key, a in options.items()))
+    return (
+        *map(_argument_text, arguments),
+        *(f"{key}={_argument_text(a)}" for key, a in options.items()),
+    )
 
 
-def _said(argument: object) -> str:
+def _argument_text(argument: object) -> str:
     match argument:
         case Cursor() | Expression() | Stretch():
             return f"`{argument}`"
@@ -424,6 +427,6 @@ def _said(argument: object) -> str:
         case BarrierMechanism():
             return argument.value
         case tuple() | list():
-            return f"[{', '.join(map(_said, argument))}]"
+            return f"[{', '.join(map(_argument_text, argument))}]"
         case _:
             return repr(argument)

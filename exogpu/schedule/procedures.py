@@ -1,4 +1,4 @@
-"""What scheduling asks of a procedure, and the chain of derivations."""
+"""Interface of procedures to scheduling, and the chain of derivations."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def rewritable(proc: Proc) -> Proc:
 
 
 def loaded_said(proc: Proc) -> str:
-    """That a procedure has a value from memory or a contract; empty for one that has none."""
+    """Explains that a procedure has a value from memory or a contract; empty for one that has
+    none."""
     for stmt in walk(proc.body):
         if isinstance(stmt, For) and isinstance(stmt.mode, Loaded):
             array = stmt.mode.source.name.name
@@ -70,7 +71,7 @@ def loaded_said(proc: Proc) -> str:
 
 
 def slot_said(proc: Proc) -> str:
-    """That a procedure has a slot; empty for one that has none."""
+    """Explains that a procedure has a slot; empty for one that has none."""
     return next(filter(None, (_slot_in(proc, stmt) for stmt in walk(proc.body))), "")
 
 
@@ -114,7 +115,7 @@ _within: ContextVar[tuple[str, ...]] = ContextVar("higher steps", default=())
 
 @contextmanager
 def within(step: str) -> Iterator[None]:
-    """What is derived meanwhile is part of a higher step."""
+    """Marks all steps derived meanwhile as part of a higher step."""
     token = _within.set((*_within.get(), step))
     try:
         yield
@@ -138,7 +139,7 @@ def record(procedure: Schedulable, derivation: Derivation) -> None:
 
 
 def derivation(procedure: Schedulable) -> Derivation | None:
-    """How a procedure was made; None for one that was written."""
+    """Returns the derivation of a procedure; None for one that was written."""
     return _derived.get(procedure)
 
 
@@ -150,13 +151,13 @@ def chain(procedure: Schedulable) -> Iterator[tuple[Schedulable, Derivation]]:
 
 
 def assumptions(procedure: Schedulable) -> tuple[str, ...]:
-    """What the steps took for granted by which a procedure was derived."""
+    """Returns the assumptions of all steps by which a procedure was derived."""
     found = (said for _, step in chain(procedure) for said in reversed(step.assumed))
     return tuple(reversed(dict.fromkeys(found)))
 
 
 def are_equivalent(first: Schedulable, second: Schedulable) -> bool:
-    """Whether both were derived from one procedure, or one from the other."""
+    """Tests whether both were derived from one procedure, or one from the other."""
     made = [{id(p): p for p in (one, *_parents(one))} for one in (first, second)]
     return bool(made[0].keys() & made[1].keys())
 

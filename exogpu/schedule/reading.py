@@ -1,4 +1,4 @@
-"""What the language's rules of scopes and memories say of a derived procedure.
+"""Checks a derived procedure against the language's rules of scopes and memories.
 
 A primitive keeps the sequential meaning; that a memory can be accessed where it is, and that a
 statement may stand where it stands, are rules which reading the source checks.  So a derived
@@ -52,7 +52,7 @@ class _Called:
 
 
 def refusals(proc: Proc) -> tuple[Diagnostic, ...]:
-    """What reading the procedure's text finds wrong with it."""
+    """Returns the diagnostics of reading the procedure's text."""
     proc = _told_apart(proc)
     text = print_proc(proc)
     (function,) = ast.parse(text).body

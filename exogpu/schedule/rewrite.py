@@ -122,7 +122,7 @@ Origin: TypeAlias = tuple[Image, ...] | Copy | Again
 
 @dataclass(slots=True)
 class Rewrite:
-    """What a primitive says of its new procedure; `body` is filled in last.
+    """A new procedure, and a primitive's account of its statements; `body` is filled in last.
 
     A statement object that both procedures have is itself.  One that is new and of which nothing
     is said stands for nothing in the old procedure.  What is said of a call holds for the
@@ -159,7 +159,8 @@ class Rewrite:
             self.origins[new] = (*before, Image(old, dict(at or {})))
 
     def origin(self, site: Site, kept: Container[Stmt]) -> Origin:
-        """What a statement of the new procedure is; `kept` are statements of the old one."""
+        """Returns the origin of a statement of the new procedure; `kept` are statements of the old
+        one."""
         for length in range(len(site), 0, -1):
             head, rest = site[:length], site[length:]
             said: Origin | None = self.inner.get(head)
@@ -173,8 +174,8 @@ class Rewrite:
 
 
 def is_plain(edit: Rewrite) -> bool:
-    """Whether images and copies are all that is said of its statements, and nothing is taken for
-    granted: no readings, nothing computed again, one step."""
+    """Tests whether an edit consists of images and copies alone, without assumptions: no readings,
+    nothing computed again, one step."""
     said = [*edit.origins.values(), *edit.inner.values()]
     images = [image for origin in said if isinstance(origin, tuple) for image in origin]
     return not (

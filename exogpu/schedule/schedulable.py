@@ -1,4 +1,4 @@
-"""What scheduling asks of a procedure, as a protocol."""
+"""The protocol of a procedure that can be scheduled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Schedulable(Protocol):
 
     @property
     def refusals(self) -> tuple[Diagnostic, ...]:
-        """What reading it found wrong."""
+        """The errors of its definition."""
         ...
 
     @property

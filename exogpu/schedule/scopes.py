@@ -1,4 +1,4 @@
-"""What statements declare, and what they name."""
+"""Collects the names that statements declare, and those that they use."""
 
 from __future__ import annotations
 

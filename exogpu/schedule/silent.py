@@ -1,4 +1,5 @@
-"""What the sequential meaning does not know: synchronisation, and who executes a statement."""
+"""Compares procedures apart from synchronisation and threads, which the sequential meaning does not
+know."""
 
 from __future__ import annotations
 
@@ -38,43 +39,45 @@ class _Heard:
 
 
 def same_but_for_silence(old: Proc, new: Proc) -> bool:
-    """Whether two procedures differ in synchronisation, warps and launches alone.
+    """Tests whether two procedures differ in synchronisation, warps and launches alone.
 
     Every other statement is the same object in both, in the same order, in loops and conditions
     that are equal; so both have one sequential meaning.
     """
     if old.params != new.params or old.preconditions != new.preconditions:
         return False
-    return _same(tuple(_heard(old.body)), tuple(_heard(new.body)))
+    return _same_statements(
+        tuple(_computing_statements(old.body)), tuple(_computing_statements(new.body))
+    )
 
 
 def is_silent(stmt: Stmt) -> bool:
-    """Whether a statement, with what is in it, computes nothing."""
-    return not any(_heard((stmt,)))
+    """Tests whether a statement, with all statements in it, computes nothing."""
+    return not any(_computing_statements((stmt,)))
 
 
-def _heard(block: Block) -> Iterator[_Heard]:
+def _computing_statements(block: Block) -> Iterator[_Heard]:
     for stmt in block:
         match stmt:
             case Fence() | Arrive() | Await() | BarrierAlloc() | Uninit() | Pass():
                 pass
             case DeviceFunction() | Warps():
-                yield from _heard(stmt.body)
+                yield from _computing_statements(stmt.body)
             case For() | If():
                 bodies = (stmt.body,) if isinstance(stmt, For) else (stmt.body, stmt.orelse)
-                inside = tuple(tuple(_heard(body)) for body in bodies)
+                inside = tuple(tuple(_computing_statements(body)) for body in bodies)
                 if any(inside):
                     yield _Heard(stmt, inside)
             case _:
                 yield _Heard(stmt)
 
 
-def _same(old: tuple[_Heard, ...], new: tuple[_Heard, ...]) -> bool:
+def _same_statements(old: tuple[_Heard, ...], new: tuple[_Heard, ...]) -> bool:
     return len(old) == len(new) and all(map(_same_statement, old, new))
 
 
 def _same_statement(old: _Heard, new: _Heard) -> bool:
-    if len(old.inside) != len(new.inside) or not all(map(_same, old.inside, new.inside)):
+    if len(old.inside) != len(new.inside) or not all(map(_same_statements, old.inside, new.inside)):
         return False
     match old.stmt, new.stmt:
         case For(), For():

@@ -220,7 +220,8 @@ class _Stage:
 
 
 def _uses(proc: Proc, stmts: Block, name: Sym) -> tuple[bool, bool]:
-    """Whether statements access a variable, and whether they write it; what they call, too."""
+    """Tests whether statements, with the procedures they call, access a variable, and whether they
+    write it."""
     inside = set(walk(stmts))
     for stmt in inside:
         if isinstance(stmt, WindowStmt) and stmt.source.name == name:

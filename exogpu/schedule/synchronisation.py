@@ -223,7 +223,8 @@ def cut(edit: Rewrite, path: Path) -> None:
 
 
 def _is_alone(proc: Proc, path: Path) -> bool:
-    """Whether the statement around holds this one alone, and can go; tasks and launches stay."""
+    """Tests whether the statement around holds this one alone, and can go; tasks and launches
+    stay."""
     parent = stmt_at(proc, path[:-1])
     if isinstance(parent, DeviceFunction) or _is_tasks(parent):
         return False
@@ -295,7 +296,7 @@ class _Place:
         return edit
 
     def mechanism(self, name: Sym) -> BarrierMechanism:
-        """How a barrier completes."""
+        """Returns the mechanism by which a barrier completes."""
         return next(b.mechanism for b in self.barriers.values() if b.name == name)
 
     def barrier(self, text: str) -> Access:

@@ -70,7 +70,7 @@ class Remaining:
 
 @dataclass(frozen=True, slots=True)
 class Synchronised(Generic[P]):
-    """What `synchronise` found: proposals, the smallest first; else how far it came."""
+    """The result of `synchronise`: proposals, the smallest first; else how far it came."""
 
     proposals: tuple[Proposal[P], ...]
     tried: int
@@ -86,7 +86,7 @@ class Synchronised(Generic[P]):
     """The samples of sizes."""
 
     def __bool__(self) -> bool:
-        """Whether something is proposed."""
+        """Tests whether there is a proposal."""
         return bool(self.proposals)
 
     def __str__(self) -> str:

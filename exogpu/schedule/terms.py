@@ -1,4 +1,4 @@
-"""What the accesses of a program find: each value as the set of terms that it is the sum of.
+"""Expresses each value that a program reads as a sum of terms.
 
 A value that is read is the sum of what the last assignment before gave and of what was added since.
 A term that only copies another value is replaced by the terms of that one, until what is left are
@@ -40,7 +40,7 @@ class Intricate(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Of some reads, the terms of which each is the sum."""
+    """The terms of which each of some reads is the sum."""
 
     given: un.Relation
     """From each to elements of parameters as they were given."""
@@ -171,7 +171,7 @@ class Terms:
         return self._followed(pairs)
 
     def _read_of(self, place: Place, value: DExpr) -> Event | None:
-        """Of a value that is all read from one element."""
+        """Returns the read of a value that is all read from one element."""
         if not isinstance(value, Read) or value.access.name in place.constants:
             return None
         (leaf,) = self.leaves(place)

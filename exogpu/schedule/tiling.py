@@ -56,7 +56,7 @@ def around(cursor: Cursor[P], outermost: Cursor[P]) -> list[Cursor[P]]:
 
 
 def unfit(step: str, why: str, cursor: Cursor[P]) -> ExoGpuError:
-    """That a higher step does not apply to a statement."""
+    """Makes the error that a higher step does not apply to a statement."""
     remedy = "choose another statement, or bring this one into that form first"
     return ExoGpuError([Diagnostic("X991", f"{step}: {why}", cursor.stmt.span, remedy)])
 
@@ -203,12 +203,12 @@ def in_words(expr: CExpr) -> str:
 
 
 def _declares(stmt: Stmt, target: Access) -> bool:
-    """Whether a statement declares the variable of an element."""
+    """Tests whether a statement declares the variable of an element."""
     return isinstance(stmt, Alloc) and stmt.name == target.name
 
 
 def _is_set(stmt: Stmt, target: Access) -> bool:
-    """Whether a statement assigns to the element."""
+    """Tests whether a statement assigns to the element."""
     return isinstance(stmt, Assign) and stmt.target == target
 
 

@@ -1,4 +1,4 @@
-"""Which variables a rewriting is about: of the others nothing has changed.
+"""Finds the variables that a rewriting is about: of the others nothing has changed.
 
 A variable is untouched if the same statements access it, each as itself, at the same instances and
 elements, and in the same order among each other, and if no other statement stands for its elements.

@@ -91,7 +91,7 @@ def unified(proc: Proc, stmts: Block, callee: Proc | Instr) -> Unified:
         search = _Search(callee, params, dtypes(proc), extents(proc), {})
         search.exchanged = exchanged
         try:
-            return _found(search, stmts)
+            return _unify_blocks(search, stmts)
         except Mismatch as found:
             mismatch = mismatch or found
         if exchanged + 1 >= 1 << search.commuting:
@@ -100,7 +100,7 @@ def unified(proc: Proc, stmts: Block, callee: Proc | Instr) -> Unified:
     raise mismatch
 
 
-def _found(search: _Search, stmts: Block) -> Unified:
+def _unify_blocks(search: _Search, stmts: Block) -> Unified:
     # The program's own variables are renamed: it may be made of this very body.
     outer = sorted(_control(stmts), key=lambda s: s.number)
     back: dict[Sym, CExpr] = {}
@@ -188,7 +188,7 @@ class _Search:
         self.guards.append((flat[0], flat[1], places))
 
     def passed_once(self, loop: For, values: dict[Sym, CExpr]) -> bool:
-        """Whether a loop has one iteration, which is then noted."""
+        """Tests whether a loop has one iteration, which is then noted."""
         if minus(loop.hi, loop.lo) != Int(1):
             return False
         values[loop.iterator] = substitute(loop.lo, values)
@@ -299,7 +299,7 @@ class _Search:
                 raise Mismatch(*both, "the expressions have different forms")
 
     def exchanges(self) -> bool:
-        """Whether the sides of the next sum or product are exchanged."""
+        """Tests whether the sides of the next sum or product are exchanged."""
         self.commuting += 1
         return bool(self.exchanged >> (self.commuting - 1) & 1)
 
@@ -364,7 +364,7 @@ class _Search:
             pass
 
     def solve(self, zero: CExpr) -> bool:
-        """Whether a parameter follows from that an expression is zero, which is then noted."""
+        """Tests whether a parameter follows from an expression being zero; it is then noted."""
         terms = linear(zero)
         open_ = {CVar(name) for name, p in self.params.items() if isinstance(p, ControlParam)}
         unknown = [atom for atom in terms if atom in open_]
@@ -399,7 +399,7 @@ class _Search:
                 raise Mismatch(*places, "the program has no such guard")
 
     def clips(self) -> bool:
-        """Whether the hardware keeps to the edges of an operand, so that guards do not."""
+        """Tests whether the hardware keeps to the edges of an operand, so that guards do not."""
         data = [p for p in self.params.values() if isinstance(p, DataParam)]
         return any(p.operand is not None and p.operand.clipped for p in data)
 

@@ -1,4 +1,4 @@
-"""Which window of a variable an operand is, from the elements that statements access."""
+"""Finds the window of a variable that an operand is, from the elements that statements access."""
 
 from __future__ import annotations
 

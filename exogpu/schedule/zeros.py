@@ -38,7 +38,7 @@ def adding_zero(of: Accessed, live: un.Points) -> un.Points | None:
 
 
 class Zeros:
-    """Which reads of a program find zero."""
+    """The reads of a program that find zero."""
 
     def __init__(self, of: Accessed) -> None:
         self.of = of

@@ -127,7 +127,8 @@ def _read(process: subprocess.Popen[bytes], lines: queue.SimpleQueue[bytes]) -> 
 
 
 def serve() -> None:
-    """What the process does.  Nothing but the answers reaches its output."""
+    """Runs the process's loop of questions and answers. Nothing but the answers reaches its
+    output."""
     ask = ASKS[sys.argv[1]]
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)

@@ -29,8 +29,8 @@ class LostError(Exception):
 
 
 def jobs() -> int:
-    """How many processes may work at once: what EXOGPU_JOBS says, or else the CPUs that this one
-    may use."""
+    """Returns the number of processes that may work at once: EXOGPU_JOBS, or else the CPUs that
+    this one may use."""
     if not FORKS:
         return 1
     with suppress(KeyError, ValueError):
@@ -55,7 +55,7 @@ class Helper:
     _told: list[object] = field(default_factory=list)
 
     def receive(self) -> object:
-        """What it tells next.  Raises LostError where it tells nothing more."""
+        """Returns the helper's next message. Raises LostError where it tells nothing more."""
         if self.told():
             return self._told.pop(0)
         with suppress(EOFError, OSError):
@@ -63,7 +63,7 @@ class Helper:
         raise LostError
 
     def told(self) -> Sequence[object]:
-        """What it has told that was not received yet: taken now, so that it need not wait."""
+        """Returns the messages not received yet: taken now, so that the helper need not wait."""
         with suppress(EOFError, OSError):
             while self._receiver.poll():
                 self._told.append(self._receiver.recv())

@@ -55,42 +55,43 @@ def _where(constraint: str) -> str:
 
 
 def is_empty(piece: Set | Map) -> bool:
-    """Whether nothing is in it, for any values of the parameters."""
+    """Tests whether it is empty, for all values of the parameters."""
     return bool(piece.is_empty())
 
 
 def is_equal(left: Set, right: Set) -> bool:
-    """Whether two sets are equal for all values of the parameters."""
+    """Tests whether two sets are equal for all values of the parameters."""
     return bool(left.is_equal(right))
 
 
 def is_subset(left: Set, right: Set) -> bool:
-    """Whether `left` lies in `right` for all values of the parameters."""
+    """Tests whether `left` lies in `right` for all values of the parameters."""
     return bool(left.is_subset(right))
 
 
 def is_equal_map(left: Map, right: Map) -> bool:
-    """Whether two relations are equal for all values of the parameters."""
+    """Tests whether two relations are equal for all values of the parameters."""
     return bool(left.is_equal(right))
 
 
 def is_subset_map(left: Map, right: Map) -> bool:
-    """Whether `left` lies in `right` for all values of the parameters."""
+    """Tests whether `left` lies in `right` for all values of the parameters."""
     return bool(left.is_subset(right))
 
 
 def is_function(relation: Map) -> bool:
-    """Whether every input has at most one output."""
+    """Tests whether every input has at most one output."""
     return bool(relation.is_single_valued())
 
 
 def is_injective(relation: Map) -> bool:
-    """Whether no two inputs share an output."""
+    """Tests whether no two inputs share an output."""
     return bool(relation.is_injective())
 
 
 def implies(params: Iterable[str], premise: str, conclusion: str) -> bool:
-    """Whether every point of the parameters that satisfies `premise` satisfies `conclusion`."""
+    """Tests whether every point of the parameters that satisfies `premise` satisfies
+    `conclusion`."""
     names = tuple(params)
     return is_subset(set_of((), names, premise), set_of((), names, conclusion))
 
@@ -101,7 +102,7 @@ def parts(piece: Set) -> int:
 
 
 def bounded_below(piece: Set) -> bool:
-    """Whether the set's only dimension has a smallest value, or the set is empty."""
+    """Tests whether the set's only dimension has a smallest value, or the set is empty."""
     return bool(piece.is_empty()) or not piece.dim_min_val(0).is_neginfty()
 
 
@@ -265,7 +266,7 @@ def _pieces(points: Set) -> list[Set]:
 
 
 def bounded(points: Set) -> bool:
-    """Whether the first dimension of a set has a smallest value; not of the empty set."""
+    """Tests whether the first dimension of a set has a smallest value; false for the empty set."""
     pieces = _pieces(points)
     return bool(pieces) and all(piece.dim_min_val(0).is_int() for piece in pieces)
 

@@ -52,7 +52,7 @@ def cases(points: Points, given: Points) -> Iterator[tuple[str, Cases]]:
         piece = listed.get_at(at).coalesce()
         if not piece.is_empty():
             name = piece.get_tuple_name()
-            yield name, _told(piece, _named(given, name, piece))
+            yield name, _conditions_among(piece, _named(given, name, piece))
 
 
 def related(pairs: Relation, given: Points) -> Iterator[tuple[str, str, Cases]]:
@@ -64,7 +64,7 @@ def related(pairs: Relation, given: Points) -> Iterator[tuple[str, str, Cases]]:
         inputs = _named(given, first, piece.domain())
         outputs = islpy.Set.universe(piece.range().get_space())
         among = islpy.Map.from_domain_and_range(inputs, outputs).wrap().flatten()
-        yield first, second, _told(piece.wrap().flatten().coalesce(), among)
+        yield first, second, _conditions_among(piece.wrap().flatten().coalesce(), among)
 
 
 def through(ways: Relation, pairs: Relation) -> Iterator[tuple[str, str, str, tuple[Branch, ...]]]:
@@ -105,7 +105,7 @@ def _named(given: Points, name: str, like: islpy.Set) -> islpy.Set:
     return islpy.Set.universe(like.get_space())
 
 
-def _told(points: islpy.Set, among: islpy.Set) -> Cases:
+def _conditions_among(points: islpy.Set, among: islpy.Set) -> Cases:
     if among.is_subset(points):
         return ((),)
     return conjunctions(points.gist(among))
@@ -126,4 +126,4 @@ def _branches(relation: islpy.Map, among: islpy.Set) -> Iterator[Branch]:
     for points, value in found:
         rank = value.dim(islpy.dim_type.out)
         values = tuple(affine(value.get_aff(at)) for at in range(rank))
-        yield Branch(_told(points, among), values)
+        yield Branch(_conditions_among(points, among), values)

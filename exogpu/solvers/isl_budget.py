@@ -40,8 +40,8 @@ def limited(operations: int) -> Iterator[None]:
 
 
 def _has_some_left() -> bool:
-    """Whether ISL may make some more operations.  Its message does not tell: text in the middle of
-    which they end is a syntax error, too."""
+    """Tests whether ISL may make some more operations. Its message does not tell: text in the
+    middle of which they end is a syntax error, too."""
     try:
         return not islpy.Set("{ [i] : 0 <= i < 3 }").is_empty()
     except islpy.Error:

@@ -45,7 +45,7 @@ UNMERGED: Final = 32
 
 
 def tree(condition: Set, known: Set) -> Tree | None:
-    """What the condition on parameters adds to what is known of them.
+    """Returns the part of a condition on parameters that the known conditions do not imply.
 
     None where that takes other operators than a `Tree` has.  A condition that adds nothing is 1,
     one that never holds is 0.

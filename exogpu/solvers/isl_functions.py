@@ -209,7 +209,8 @@ def _common(places: Sequence[islpy.Set], values: Sequence[islpy.Aff]) -> list[Af
 
 
 def _agree(one: islpy.Aff, other: islpy.Aff, sample: islpy.Point) -> bool:
-    """Whether two expressions have one value at a point: most that differ do so at the first."""
+    """Tests whether two expressions have one value at a point: most that differ do so at the
+    first."""
     return sample.is_void() or bool(one.eval(sample).eq(other.eval(sample)))
 
 

@@ -15,7 +15,8 @@ _PARAM, _IN, _OUT = islpy.dim_type.param, islpy.dim_type.in_, islpy.dim_type.out
 
 
 def is_free_of(relation: Map, name: str) -> bool:
-    """Whether a parameter makes no difference, where the relation has pairs at all."""
+    """Tests whether the pairs of a relation are the same for all values of a parameter for which
+    there are any."""
     if relation.find_dim_by_name(_PARAM, name) < 0:
         return True
     return bool(for_any(relation, name).intersect_params(relation.params()).is_equal(relation))

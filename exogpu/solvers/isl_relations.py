@@ -144,12 +144,12 @@ def lexicographic(
 
 
 def is_plainly_empty(relation: Map) -> bool:
-    """Whether nothing is in it, as far as that can be seen without a look at the constraints."""
+    """Tests whether it is plainly empty, without a look at the constraints."""
     return bool(relation.plain_is_empty())
 
 
 def is_plainly_equal(left: Map, right: Map) -> bool:
-    """Whether the two are written alike, and so the same."""
+    """Tests whether the two are written alike, and so the same."""
     return bool(left.plain_is_equal(right))
 
 
@@ -213,7 +213,7 @@ def elements_where(relation: Map, wanted: Map) -> Map:
 
 
 def count_outputs(relation: Map) -> Count | None:
-    """How many outputs each input has, where it has any, as a piecewise quasi-affine function.
+    """Counts the outputs of each input that has any, as a piecewise quasi-affine function.
 
     None where no such function was found: the outputs are then no arithmetic progression.
     """
@@ -251,7 +251,7 @@ def count_outputs(relation: Map) -> Count | None:
 
 
 def is_told(relation: Map, at: int) -> bool:
-    """Whether input and other output dimensions determine output dimension `at`."""
+    """Returns whether input and other output dimensions determine output dimension `at`."""
     at += relation.dim(_IN)
     told = Map.from_domain(relation.wrap().flatten()).add_dims(_OUT, 1).equate(_IN, at, _OUT, 0)
     return bool(told.project_out(_IN, at, 1).is_single_valued())
@@ -300,7 +300,7 @@ def _onto(relation: Map, at: int) -> Map:
 
 
 def _determined_by(relation: Map, at: int) -> bool:
-    """Whether input and output dimension `at` determine the output."""
+    """Tests whether input and output dimension `at` determine the output."""
     if relation.dim(_OUT) == 1:
         return True
     wrapped = relation.range_map().intersect_domain(relation.wrap())
@@ -551,8 +551,8 @@ def extreme(relation: Map, *, largest: bool = False) -> islpy.PwMultiAff:
 
 
 def has_pair(relation: Map, inputs: Sequence[int | None], outputs: Sequence[int]) -> bool:
-    """Whether the pair is in the relation, for some values of its parameters, and of its inputs
-    that are None."""
+    """Tests whether the pair is in the relation, for some values of its parameters, and of its
+    inputs that are None."""
     for at, value in enumerate(inputs):
         if value is not None:
             relation = relation.fix_val(_IN, at, islpy.Val(value))
@@ -562,7 +562,7 @@ def has_pair(relation: Map, inputs: Sequence[int | None], outputs: Sequence[int]
 
 
 def is_constant(relation: Map) -> bool:
-    """Whether all inputs have one output and the same, for each choice of the parameters."""
+    """Tests whether all inputs have one output and the same, for each choice of the parameters."""
     return bool(Map.from_range(relation.range()).is_single_valued())
 
 

@@ -84,7 +84,7 @@ def union(left: Either, right: Either) -> Either:
 
 
 def pieces(pairs: Relation) -> int:
-    """Of how many conjunctions a relation is the union."""
+    """Counts the conjunctions whose union a relation is."""
     listed = pairs.get_map_list()
     return sum(listed.get_at(at).n_basic_map() for at in range(listed.n_map()))
 
@@ -146,12 +146,12 @@ def same(given: Points) -> Relation:
 
 
 def is_empty(given: Relation | Points) -> bool:
-    """Whether nothing is in it, for any values of the parameters."""
+    """Tests whether it is empty, for all values of the parameters."""
     return bool(given.is_empty())
 
 
 class Timed(NamedTuple):
-    """When the points `S[i, j]` happen: constants and dimensions, the first counts most."""
+    """The time of the points `S[i, j]`: constants and dimensions, the first counts most."""
 
     dims: tuple[str, ...]
     time: tuple[str, ...]
@@ -259,7 +259,8 @@ def smallest_pair(pairs: Relation, params: Sequence[str]) -> tuple[str, str, dic
 def first_image(
     pairs: Relation, names: tuple[str, str], params: Mapping[str, int], images: Relation
 ) -> tuple[str, tuple[int, ...]] | None:
-    """What the first input of a related pair of those names is mapped to, at those parameters."""
+    """Returns the image of the first input of a related pair of those names, at those
+    parameters."""
     for piece in _pieces(pairs):
         if (piece.get_tuple_name(_IN), piece.get_tuple_name(_OUT)) != names:
             continue
@@ -322,7 +323,7 @@ def joined(left: Relation, right: Relation) -> Relation:
 
 
 def is_function(pairs: Relation) -> bool:
-    """Whether every input has at most one output.
+    """Tests whether every input has at most one output.
 
     ISL asks every two pieces, so that there should be few; a hull is one, and holds all of them.
     """
@@ -331,5 +332,5 @@ def is_function(pairs: Relation) -> bool:
 
 
 def is_equal(left: Either, right: Either) -> bool:
-    """Whether both have the same pairs, or points."""
+    """Tests whether both have the same pairs, or points."""
     return bool(left.is_equal(right))

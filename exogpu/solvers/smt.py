@@ -32,7 +32,7 @@ is a mistake of who wrote it."""
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a solver said of a script."""
+    """A solver's answer to a script."""
 
     solver: str
     word: Literal["unsat", "sat", "unknown"]
@@ -106,8 +106,8 @@ def _soon(group: Sequence[str]) -> Collection[float | None]:
 
 
 def all_refuted(scripts: Sequence[str]) -> bool:
-    """Whether Z3 refutes every script within the limit of the first attempt; of one that it does
-    not refute, nothing is asked again.
+    """Tests whether Z3 refutes every script within the limit of the first attempt; there is no
+    second one.
 
     What it has refuted in this process it is not asked again: of two procedures that differ in a
     statement most is the same.
@@ -156,7 +156,7 @@ def _in_turn(scripts: Sequence[str], arithmetic: int, times: float) -> Iterator[
 
 
 def _refutes(solver: z3.Solver, script: str) -> bool:
-    """Whether a solver refutes a script: what it asserts last, where that is a disjunction, case by
+    """Tests whether a solver refutes a script; if its last assertion is a disjunction, case by
     case."""
     parts = z3.parse_smt2_string(script, ctx=solver.ctx)
     count = len(parts)
@@ -221,7 +221,7 @@ def smallest_model(
 def is_smallest(
     script: str, names: Sequence[str], values: Mapping[str, int] | None, rlimit: int = RLIMIT
 ) -> bool:
-    """Whether a script has these values of its integer constants, and none that is smaller in
+    """Tests whether a script has these values of its integer constants, and none that is smaller in
     the order of the names; without values, whether it has none at all.
 
     False also where that could not be decided.
@@ -272,8 +272,8 @@ all it answers soon."""
 
 
 def always_some(scripts: Iterable[str], where: str, count: int) -> bool:
-    """Whether at all values of its first `count` constants that `where` admits, one of the
-    scripts can be satisfied, whose first constants have these values.
+    """Tests whether, at all values of its first `count` constants that `where` admits, one of the
+    scripts whose first constants have these values can be satisfied.
 
     False also where that could not be decided.  No more scripts are asked for than are needed.
     """

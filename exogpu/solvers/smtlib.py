@@ -86,7 +86,7 @@ _Item: TypeAlias = "str | _Term | list[_Item]"
 
 
 def heading(claim: str) -> str:
-    """What a script begins with: the claim in a comment, the answer expected, the logic."""
+    """Returns the heading of a script: the claim in a comment, the answer expected, the logic."""
     comment = "".join(f"; {line}\n" for line in wrapped(claim))
     return f"{comment}; Expected: unsat.\n(set-logic {LOGIC})\n"
 

@@ -44,7 +44,7 @@ FORKS: Final = sys.platform not in ("win32", "darwin", "emscripten", "wasi")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What work may take."""
+    """Limits on time and memory of work."""
 
     seconds: float | None = None
     """By the clock; None is as long as it takes."""
@@ -58,7 +58,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Why work has no result."""
+    """A reason why work has no result."""
 
     cause: Literal["time", "memory", "crash"]
     stage: str
@@ -80,7 +80,7 @@ class Stopped:
 
 
 class RemoteError(Exception):
-    """What an exception of the process was, with its traceback."""
+    """An exception of the process, with its traceback."""
 
 
 # --- stages -------------------------------------------------------------------------------------
@@ -172,7 +172,8 @@ def unwatched() -> None:
 
 
 def cuts() -> int:
-    """How often something was cut short so far, here or in a process that worked for this one."""
+    """Returns how often work was cut short so far, here or in a process that worked for this
+    one."""
     return _cuts
 
 
@@ -186,7 +187,7 @@ def isolated(
     *,
     doing: str = "starting",
 ) -> Found | Stopped:
-    """What the work returns, or why it was stopped; an exception of it is raised here.
+    """Returns the result of the work, or why it was stopped; raises its exceptions here.
 
     `heard` gets what the work tells meanwhile; `doing` is its first stage.  Isolated work within
     it has no process and no limits of its own: those of the outer work hold.
@@ -205,7 +206,8 @@ def isolated(
 def streamed(
     produce: Callable[[], Iterator[Found]], limits: Limits, *, doing: str = "starting"
 ) -> Iterator[Found | Stopped]:
-    """What the work produces, one after the other; if it was stopped, why, as the last.
+    """Yields the results of the work, one after the other; if it was stopped, the reason as the
+    last.
 
     `doing` is its first stage.  Isolated work within it has processes and limits of its own.
     """
@@ -285,7 +287,7 @@ def _messages(
 
 
 def _end_of(pid: int) -> str:
-    """How a process ended that did not say so."""
+    """Describes the end of a process that sent no result."""
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
@@ -309,8 +311,8 @@ def default_gigabytes() -> float:
 
 
 class _Memory:
-    """What a process and its helpers have of their own: what one had when it was first seen is
-    its caller's."""
+    """Measures the memory of a process and its helpers: memory that one had when it was first seen
+    is its caller's."""
 
     def __init__(self, pid: int, board: _Board) -> None:
         self._pid = pid
@@ -378,8 +380,8 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 
 def _keep_memory() -> None:
-    """What is freed stays with the process, which soon ends: to get it from the system anew takes
-    longer than most that is done with it.  Where the C library is another, nothing happens."""
+    """Keeps freed memory in the process, which soon ends: to get it from the system anew takes
+    longer than most work done with it. Where the C library is another, nothing happens."""
     with suppress(Exception):
         library = ctypes.CDLL(None)
         library.mallopt(_TRIM_THRESHOLD, 1 << 28)

@@ -37,7 +37,7 @@ COUNTS: Final = (ALL, 1, 2, 3, 7, 132)
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """What went wrong in one run."""
+    """A fault in one run."""
 
     sizes: Mapping[str, int]
     clusters: int
@@ -72,7 +72,7 @@ class _Guarded:
         driver.call("cuStreamSynchronize", pointer(0))
 
     def read(self) -> tuple[npt.NDArray[np.generic], bool]:
-        """What is there now, and whether the guard bands are intact."""
+        """Copies the array out, and returns whether the guard bands are intact."""
         end = self.guard + self.bytes
         whole = np.empty(end + self.guard, np.uint8)
         driver.copy_out(whole.ctypes.data, self.block, whole.nbytes, pointer(0))
@@ -96,7 +96,8 @@ def run(
     before: Callable[[], None] = lambda: None,
     guard: int = GUARD,
 ) -> tuple[int, list[Wrong]]:
-    """How many runs a program made, at all its sizes and numbers of clusters, and the wrong ones.
+    """Runs a program at all its sizes and numbers of clusters; returns the number of runs, and the
+    wrong ones.
 
     `before` is called before each, to dirty what it does not own; `guard` is the bytes of guard
     bands, 0 where a checker watches the ends of allocations.  A refusal before the launch is wrong
@@ -126,7 +127,7 @@ def run(
 
 
 def _clusters(manifest: Mapping[str, Any], sizes: Mapping[str, int], count: int) -> int:
-    """What tells two numbers of clusters apart: none are used beyond the tasks."""
+    """Returns the effective number of clusters: none are used beyond the tasks."""
     tasks = [
         math.prod(max(0, evaluate(n, sizes)) for n in nest)
         for step in manifest["steps"]

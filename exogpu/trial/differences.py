@@ -1,4 +1,4 @@
-"""Whether an array that a device wrote is what it must be."""
+"""Compares an array that a device wrote with the expected one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def encoded(array: Array, dtype: str) -> Array:
 
 
 def difference(found: Array, wanted: Array, dtype: str, tolerance: float) -> str:
-    """Where two arrays differ first, and at how many elements; empty where they agree.
+    """Describes the first difference of two arrays, and the number of differing elements; empty if
+    they agree.
 
     NaN agrees with NaN, and -0 with 0.
     """

@@ -32,7 +32,8 @@ LAUNCH: Final = Launch("dirty", 1, 1024, BYTES, ((1,),), (), ())
 
 
 def dirtying(cubin: bytes) -> Callable[[], None]:
-    """What fills the shared memory of all multiprocessors of the current device."""
+    """Returns a function that fills the shared memory of all multiprocessors of the current
+    device."""
 
     @cache
     def loaded() -> Loaded:

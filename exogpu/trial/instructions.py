@@ -210,7 +210,7 @@ def _kernel(variant: Variant, made: Instr) -> tuple[list[str], list[Node]]:
 
 
 def _cluster_kernel(variant: Variant, made: Instr) -> tuple[list[str], list[Node]]:
-    """Of an instruction over n CTAs that copies one tile to all of them."""
+    """Makes the kernel of an instruction over n CTAs that copies one tile to all of them."""
     constants = dict(variant.constants)
     n, stride = constants.get("n"), constants.get("stride", 1)
     asked = _asked(made)
@@ -302,7 +302,7 @@ def _on_the_cpu(variant: Variant, made: Instr) -> tuple[list[str], list[Node]]:
 
 
 def copies_alone(variant: Variant) -> bool:
-    """Whether the trial's kernel does no arithmetic: then all numbers are kept exactly."""
+    """Tests whether the trial's kernel does no arithmetic: then all numbers are kept exactly."""
     made = variant.template.instantiate(dict(variant.constants))
     tiles = any(
         isinstance(p, DataParam) and p.memory.name.partition("(")[0] in TILES for p in made.params
@@ -313,7 +313,7 @@ def copies_alone(variant: Variant) -> bool:
 
 
 def sizes_of(variant: Variant) -> tuple[Mapping[str, int], ...]:
-    """Where a variant is run."""
+    """Returns the sizes at which a variant is run."""
     made = variant.template.instantiate(dict(variant.constants))
     if made.cuda:
         return ({"M": 1}, {"M": 5})

@@ -1,4 +1,4 @@
-"""How an operand of an instruction under trial gets its values, and how they are seen afterwards.
+"""Fills an operand of an instruction under trial, and shows it afterwards.
 
 Every operand starts from random numbers, also one that is written: what the instruction must not
 touch is seen too.
@@ -82,7 +82,7 @@ class Asked:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of constants: `KeyError` where an extent depends on an argument."""
+        """The shape, of constants: `KeyError` if an extent depends on an argument."""
         return tuple(evaluate(extent, {}) for extent in self.param.shape)
 
     @property
@@ -95,7 +95,7 @@ def whole(shape: Sequence[int]) -> str:
 
 
 def comma(*indices: str) -> str:
-    """Those that there are: of a scalar there are none."""
+    """Joins the indices there are: of a scalar there are none."""
     return ", ".join(filter(None, indices))
 
 
@@ -164,7 +164,8 @@ def _shared(trial: Trial, asked: Asked) -> str:
 
 
 def _registers(trial: Trial, asked: Asked) -> str:
-    """Of a thread; or a vector of registers, one for each thread of a warp."""
+    """Declares the registers of a thread; or a vector of registers, one for each thread of a
+    warp."""
     shape, name = asked.shape, f"{asked.name}_r"
     source = trial.array(f"{asked.name}_in", asked.dtype, shape)
     out = trial.array(f"{asked.name}_out", asked.dtype, shape) if asked.written else ""

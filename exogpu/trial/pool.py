@@ -23,7 +23,7 @@ TRIES: Final = 2
 
 
 class Spent(Exception):
-    """What a judge raises whose process can do no more: a GPU's context is lost, say."""
+    """A judge raises it when its process can do no more: a GPU's context is lost, say."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(result)

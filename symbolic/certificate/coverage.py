@@ -1,4 +1,4 @@
-"""Which obligations a program has: read off its AMIR as JSON, with nothing of the prover.
+"""Counts the obligations a program must have, from its AMIR as JSON, with nothing of the prover.
 
 A certificate without one of them proves less than it says, though every solver agrees with it.
 An obligation is known by its kind and its statements.
@@ -38,8 +38,8 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """How many obligations of each sort a program has, and how many of them hold by the rules
-    alone, whatever the iterations."""
+    """Numbers of obligations of each sort, and of those that hold by the rules alone, whatever the
+    iterations."""
 
     all: Counter[Need]
     by_rules: Counter[Need]
@@ -151,7 +151,7 @@ def _required(ops: Iterable[Op]) -> Iterator[Need]:
 
 
 def _accessed(variable: Mapping[str, Any], ops: Iterable[_Placed]) -> bool:
-    """Whether a variable is recorded to be accessed."""
+    """Tests whether a variable is recorded to be accessed."""
     return any(
         placed.op["op"].startswith("Record")
         and placed.op["access"]["variable"] == variable["name"]

@@ -1,4 +1,4 @@
-"""Flags in a program's JSON: what the tasks of one launch wait for (decision 37)."""
+"""Flags in a program's JSON: what the tasks of one launch wait for (decision `flags`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The ends of launches in a program's JSON: what dependent launches wait for (decision 30)."""
+"""The ends of launches in a program's JSON: what dependent launches wait for (decision
+`dependent-launch`)."""
 
 from __future__ import annotations
 

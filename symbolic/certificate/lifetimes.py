@@ -1,4 +1,4 @@
-"""Where a program's JSON may have Alloc, Check, Clear and Release: as the conversion puts them.
+"""Checks the places of Alloc, Check, Clear and Release in a program's JSON.
 
 Each rule is one of `exogpu.amir.lower`.  A program that breaks one is no conversion of anything:
 
@@ -32,7 +32,7 @@ _BEFORE: Final[Mapping[str, tuple[str, ...]]] = {
     "ClearReads": ("CheckReads",),
     "ClearMutates": ("CheckMutates",),
 }
-"""What a statement does before."""
+"""The checks that a statement has before each of these operations."""
 
 _AFTER: Final[Mapping[str, tuple[str, ...]]] = {
     "CheckReads": ("RecordMutate",),
@@ -40,7 +40,7 @@ _AFTER: Final[Mapping[str, tuple[str, ...]]] = {
     "ClearReads": ("RecordMutate",),
     "ClearMutates": ("RecordMutate",),
 }
-"""Of which a statement does one afterwards."""
+"""The operations of which a statement has one after each of these."""
 
 
 def check_lifetimes(program: Mapping[str, Any]) -> None:
@@ -93,7 +93,7 @@ def _once(ops: Sequence[Op], kind: str) -> None:
 
 
 def _lifetimes(block: Sequence[Op]) -> set[str]:
-    """What a block allocates and releases; nothing of it is used outside."""
+    """Returns the variables that a block allocates and releases; none is used outside of it."""
     begins = {op["variable"]: at for at, op in enumerate(block) if op["op"] == "Alloc"}
     if not begins:
         return set()
@@ -214,7 +214,7 @@ def _place(op: Op) -> tuple[Any, ...]:
 
 
 def _check_statement(steps: Sequence[_Step], variables: Mapping[str, Mapping[str, Any]]) -> None:
-    """What a statement does to each variable has the order of `t_arg` and `t_assign`."""
+    """Checks that a statement's steps on each variable have the order of `t_arg` and `t_assign`."""
     ours = [step for step in steps if _is_access(step.op, variables)]
     checked: set[tuple[object, ...]] = set()
     for step in ours:
@@ -269,7 +269,7 @@ def _key(step: _Step) -> tuple[object, ...]:
 
 
 def _found_by(step: _Step, kind: str) -> Iterator[tuple[object, ...]]:
-    """What a check may be of the window that a statement records or clears.
+    """Yields the keys that a check may have of the window that a statement records or clears.
 
     In loops of the statement's own a record has some of the elements that were checked.
     """

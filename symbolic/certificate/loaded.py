@@ -1,5 +1,5 @@
 """Values from memory in a program's JSON: what they are loaded from, and what is taken to hold of
-it (decision 32)."""
+it (decision `loaded-values`)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from exogpu.symbolic.certificate.strict_json import malformed
 
 
 def assumed(program: Mapping[str, Any], operations: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What a program assumes, as a certificate states it: `monotone(offsets)`, what the import of a
-    kernel rests on, and what need not have been written, `uninit(scores)`."""
+    """Lists a program's assumptions, as a certificate states them.
+
+    These are contracts such as `monotone(offsets)`, the assumptions of a kernel's import, and the
+    elements that need not have been written, as `uninit(scores)`.
+    """
     contracts = [f"{one['kind']}({one['array']})" for one in program.get("contracts", ())]
     imported = program.get("imported", {}).get("assumptions", ())
     uninit = (op["access"]["variable"] for op in operations if op.get("uninit"))

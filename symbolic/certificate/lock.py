@@ -30,7 +30,7 @@ PLACE = ("file", "line", "column")
 
 
 def entry(proc: Proc, program: Program, verdict: Verdict, source: Path) -> dict[str, Json]:
-    """What a lock says of one procedure.  Asked of a verdict with a proof."""
+    """Makes the entry of a lock for one procedure. Asked of a verdict with a proof."""
     proof = verdict.proof
     assert proof is not None and proof.complete
     return {

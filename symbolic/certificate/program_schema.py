@@ -1,4 +1,4 @@
-"""What a program's JSON may be (docs/amir.md), to the last field: nothing unknown, nothing more.
+"""Schema of a program's JSON (docs/amir.md), to the last field: nothing unknown, nothing more.
 
 Of what the program means this says nothing.  It says that each name is declared where it is used,
 and once, and that an operation has the fields of its kind, with values that exist.
@@ -69,7 +69,7 @@ NAMED: Final = BarrierMechanism.NAMED_BARRIER.value
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What may be named at a place of the program."""
+    """The names in scope at a place of the program."""
 
     controls: frozenset[str]
     variables: Mapping[str, Mapping[str, Any]]
@@ -141,7 +141,7 @@ def operations(program: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _imported(value: object, where: str) -> None:
-    """What a kernel was imported from."""
+    """Checks the origin of an imported kernel."""
     digest = matching("[0-9a-f]{64}", "a digest")
     shape = an_object(compiler=TEXT, digest=digest, assumptions=a_list(TEXT))
     shape(value, where)
@@ -164,10 +164,9 @@ def _shapes(program: Mapping[str, Any], scope: _Scope) -> None:
 
 
 def _whole(program: Mapping[str, Any]) -> None:
-    """What is converted together stands together: a statement that records an access of data
-    checks it, and requires its bounds where the record does not; what warpgroups and clusters
-    execute together keeps them together; a barrier is checked at its end, and what is allocated is
-    released."""
+    """Checks that operations converted together stand together: data accesses are recorded, checked
+    and bounded; warpgroups and clusters are kept together; a barrier is checked at its end, and
+    allocations are released."""
     places: dict[tuple[str, str], set[tuple[Any, ...]]] = defaultdict(set)
     together: set[tuple[Any, ...]] = set()
     for op in operations(program):
@@ -182,9 +181,9 @@ def _whole(program: Mapping[str, Any]) -> None:
             name = op["access"]["variable"]
             bound = op["inside"] or op["timeline"] in CLIPPING
             if not bound and _place(op) not in places[name, HazardKind.BOUNDS.value]:
-                malformed("body", f"{_said(op)} of {name} without bounds")
+                malformed("body", f"{_operation_in_words(op)} of {name} without bounds")
             if op["timeline"] in WARPGROUPS and _place(op) not in together:
-                malformed("body", f"{_said(op)} of {name} without a warpgroup")
+                malformed("body", f"{_operation_in_words(op)} of {name} without a warpgroup")
     for variable in program["variables"]:
         name = variable["name"]
         at = {kind: places[name, kind] for kind in _OPERATIONS}
@@ -207,8 +206,11 @@ def _whole(program: Mapping[str, Any]) -> None:
 
 
 def _check_allocated(program: Mapping[str, Any]) -> None:
-    """What is in shared memory, or ends on the host, is no parameter; what is of a task is
-    allocated in one, and nothing else is."""
+    """Checks that each variable is allocated where its kind is.
+
+    Shared memory, and memory freed on the host, is no parameter.  A variable of a task is allocated
+    in a task; no other variable is.
+    """
     allocated = _allocated(operations(program))
     tasks = (op for op in operations(program) if op["op"] == "Loop" and op["mode"] == "tasks")
     in_tasks = _allocated(op for loop in tasks for op in operations(loop))
@@ -228,7 +230,7 @@ def _place(op: Mapping[str, Any]) -> tuple[Any, ...]:
     return op["line"], op["text"], op["file"]
 
 
-def _said(op: Mapping[str, Any]) -> str:
+def _operation_in_words(op: Mapping[str, Any]) -> str:
     return f"line {op['line']} ({op['text']}) has {op['op']}"
 
 
@@ -415,7 +417,7 @@ def _access(variable: _Scoped, *, points: bool = False) -> _Scoped:
 
 
 def _tagged(scope: _Scope) -> Shape:
-    """What a trailing barrier tags."""
+    """The schema of a trailing barrier's tags."""
     return maybe(an_object(home=_ELEMENT(scope), targets=a_list(_WINDOW(scope))))
 
 

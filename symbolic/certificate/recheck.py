@@ -78,7 +78,7 @@ NOT_CHECKED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """Why a certificate is not confirmed."""
+    """A reason why a certificate is not confirmed."""
 
     where: str
     """A file, or an obligation's name."""
@@ -91,7 +91,7 @@ class Flaw:
 
 @dataclass(frozen=True, slots=True)
 class Rechecked:
-    """What came of one certificate."""
+    """The result of rechecking one certificate."""
 
     folder: Path
     procedure: str
@@ -167,7 +167,8 @@ def _none_in(folder: Path, what: str) -> ExoGpuError:
 
 
 def is_certificate(folder: Path) -> bool:
-    """Whether the folder is, or should be, a certificate; one that may not be read could be."""
+    """Tests whether the folder is, or should be, a certificate; one that may not be read could
+    be."""
     parts = (folder / CERTIFICATE, folder / WITNESS)
     try:
         return folder.is_dir() and any(part.exists() or part.is_symlink() for part in parts)
@@ -255,7 +256,7 @@ def answered(
     progress: Callable[[str, int, int], None] = lambda procedure, done, total: None,
     deadline: float | None = None,
 ) -> Rechecked:
-    """What solvers answer to the obligations, until `deadline` (of `time.monotonic`).
+    """Asks solvers for the obligations, until `deadline` (of `time.monotonic`).
 
     `progress` gets the procedure, and how many of its obligations are answered.
     """
@@ -343,7 +344,7 @@ def _witness(folder: Path, found: Certificate, flaws: list[Flaw]) -> Witness | N
 
 
 def _obligations(program: Program, witness: Witness, flaws: list[Flaw]) -> tuple[Obligation, ...]:
-    """What the program obliges to, encoded; `flaws` gathers why it cannot be."""
+    """Encodes the program's obligations; appends to `flaws` the reason if it cannot."""
     try:
         placed = Placed(program)
         check_sizes(placed, witness.sizes)
@@ -432,7 +433,7 @@ def _answers(
     progress: Callable[[str, int, int], None],
     deadline: float | None,
 ) -> Iterator[Flaw]:
-    """What solvers do not confirm; `names` gathers those of the solvers."""
+    """Yields the obligations that solvers do not confirm; `names` gathers those of the solvers."""
     total = len(obligations)
     for number, one in enumerate(obligations):
         progress(found.procedure, number, total)

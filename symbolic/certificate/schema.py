@@ -1,4 +1,4 @@
-"""What a certificate's JSON may be, to the last field, and the reading of it."""
+"""Schema and reader of a certificate's JSON, to the last field."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Shape: TypeAlias = Callable[[object, str], None]
 
 
 class MalformedError(ValueError):
-    """What is wrong with a file's bytes or with a value in it, in words."""
+    """A fault in a file's bytes or in a value in it, in words."""
 
 
 # --- files --------------------------------------------------------------------------------------

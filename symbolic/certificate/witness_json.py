@@ -140,11 +140,11 @@ def _granted(granted: Granted | None) -> Json:
         "by": _at(granted.at),
         "grant": _GRANT_NAMES[granted.label.grant],
         "carried": None if carried is None else SHORT_NAME[carried],
-        "ways": [_passed(way) for way in granted.ways],
+        "ways": [_transfer_json(way) for way in granted.ways],
     }
 
 
-def _passed(way: Passed) -> Json:
+def _transfer_json(way: Passed) -> Json:
     return {
         "via": _at(way.via),
         "threads": _values(way.threads),

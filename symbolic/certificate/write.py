@@ -43,7 +43,7 @@ from exogpu.symbolic.certificate.strict_json import printable
 
 
 class Certified(Protocol):
-    """What a certificate reads of a procedure."""
+    """The parts of a procedure that a certificate reads."""
 
     name: str
     ir: Proc | None
@@ -201,7 +201,7 @@ def _without_folder(op: Json) -> Json:
 
 
 def obligation_json(made: Obligation) -> dict[str, Json]:
-    """What a certificate says of an obligation, beside the answer."""
+    """Returns an obligation as JSON, without the answer."""
     return {
         "name": made.name,
         "kind": made.kind.value,

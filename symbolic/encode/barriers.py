@@ -1,4 +1,4 @@
-"""Obligations on barriers: balance at the free, and no DEADLOCK (decision 3)."""
+"""Obligations on barriers: balance at the free, and no DEADLOCK (decision `await-counts`)."""
 
 from __future__ import annotations
 
@@ -117,7 +117,8 @@ class _Barrier:
     def _has_partner(
         self, site: Site, free: Site, word: str, aim: Aim, sites: Sequence[Site]
     ) -> Script:
-        """That each instance of a site before the free has a partner among the sites."""
+        """Makes the script that each instance of a site before the free has a partner among the
+        sites."""
         script = self.encoder.script()
         here, last = script.free(site, f"{word}."), script.free(free, "free.")
         script.assume(every([exists(here), exists(last), *self.order(here, last)]))
@@ -129,14 +130,14 @@ class _Barrier:
     # --- DEADLOCK -------------------------------------------------------------------------
 
     def trailing_arrives(self, site: Site, free: Site) -> Draft:
-        """Decision 3: a trailing tag needs a later home Arrive of its rank."""
+        """Decision `await-counts`: a trailing tag needs a later home Arrive of its rank."""
         claim = f"The arrival that {_place(site)} trails happens before {self.called} ends."
         script = self._has_partner(site, free, "trailing", "trailed", self.uses.arrives)
         return self.draft(HazardKind.DEADLOCK, site, free, claim, script)
 
     def await_has_arrives(self, site: Site) -> Draft:
-        """Decision 3: an Await of `bound` needs, before it, an Arrive on its element, and more
-        than `bound` from every home whose Arrives target it."""
+        """Decision `await-counts`: an Await of `bound` needs, before it, an Arrive on its element,
+        and more than `bound` from every home whose Arrives target it."""
         script = self.encoder.script()
         here = script.free(site, "await.")
         script.assume_exists(here)
@@ -184,8 +185,8 @@ class _Barrier:
         return nodes
 
     def arrive_is_not_late(self, site: Site, await_: Site) -> Draft:
-        """Decision 3: no earlier Await on a target needed this very arrival, or a later one of
-        the same home.  Decision 37: of a flag it needs all arrivals."""
+        """Decision `await-counts`: no earlier Await on a target needed this very arrival, or a
+        later one of the same home.  Decision `flags`: of a flag it needs all arrivals."""
         script = self.encoder.script()
         here, there = script.free(site, "arrive."), script.free(await_, "await.")
         script.assume(every([exists(here), exists(there), *self.order(there, here)]))

@@ -65,7 +65,8 @@ Parts: TypeAlias = list[BExpr | list[str]]
 
 
 class Rules:
-    """What a record's threads see, and what each sync passes on, by the literal rules."""
+    """The literal rules for chains: the sight of a record's threads, and the grants of each
+    sync."""
 
     def __init__(self, policy: Policy, record: Record, sites: Sequence[Site]) -> None:
         self.policy = policy
@@ -90,8 +91,8 @@ class Rules:
         return seen
 
     def fires(self, passed: Passed, label: Label) -> bool:
-        """Whether a thread that sees the record thus lets a sync fire, and what it gives is what
-        the label says."""
+        """Tests whether a thread with this sight of the record fires a sync, and the sync gives
+        what the label says."""
         op = self._op(passed.via)
         if not isinstance(op, Fence | Arrive):
             return False
@@ -107,13 +108,13 @@ class Rules:
         return self.sites[at.site].op
 
     def shows(self, granted: Granted | None, check: Check) -> bool:
-        """Whether a thread that sees the record thus satisfies a check."""
+        """Tests whether a thread with this sight of the record satisfies a check."""
         return check_visible(self.after(granted), check.level, True, check.timelines, ONE)
 
 
 class ExecutionOrder:
-    """Order of execution (decision 12): every sync for which threads wait for others passes it on,
-    whatever the timelines."""
+    """Order of execution (decision `mbarrier-phase`): every sync for which threads wait for others
+    passes it on, whatever the timelines."""
 
     def __init__(self, placed: Placed) -> None:
         self.placed = placed
@@ -167,7 +168,8 @@ class Chains:
         )
 
     def _alone(self, variable: Sym, clear: Instance) -> BExpr:
-        """Of another task nothing is known where the variable does not reside (decision 27)."""
+        """Returns the condition that a Clear is of the record's own task, unless the variable
+        resides (decision `resident-memory`)."""
         record = self.ends.record
         if self.placed.variables[variable].resident or not one_cluster(record.site, clear.site):
             return TRUE
@@ -191,8 +193,8 @@ class Chains:
         return within_task(first, second)
 
     def _counts(self) -> BExpr:
-        """Whether chains order the record and the check at all: two tasks may be of two clusters,
-        and no value passes from one to the next (decision 27)."""
+        """Returns the condition under which chains order the record and the check: two tasks may be
+        of two clusters, and no value passes from one to the next (decision `resident-memory`)."""
         record, check = self.ends.record, self.ends.check
         made = record.site.op
         assert isinstance(made, Record)
@@ -283,7 +285,7 @@ class Chains:
         self, passed: Passed, crossing: Granted, via: Instance, rules: Rules | ExecutionOrder
     ) -> Parts | None:
         """One thread executes the instance, lets it fire by what it has seen, and has been shown
-        the record across the proxy (decision 7d)."""
+        the record across the proxy (decision `proxy-fence-anywhere`)."""
         record, own = self.ends.record, self.ends.record_thread
         if len(passed.threads) != 1:
             raise WitnessError("one thread sees the record across the proxy")
@@ -308,7 +310,7 @@ class Chains:
     def _edge(self, via: Instance, at: Instance) -> list[BExpr]:
         """An Arrive, or trailing barrier, and an Await that its tags release: on an element they
         target, of the same allocation, later, of a rank that the Await receives; the rank is that
-        of the home (decision 15)."""
+        of the home (decision `multicast-tags`)."""
         op = at.site.op
         assert isinstance(op, Await)
         name = op.barrier.name
@@ -371,11 +373,11 @@ def _executes(thread: CExpr, instance: Instance) -> BExpr:
 
 
 def _needs_everyone(check: Site) -> bool:
-    """Whether a check asks for every thread of every task."""
+    """Tests whether a check asks for every thread of every task."""
     assert isinstance(check.op, Check)
     return everyone(check) and not check.op.convergent
 
 
 def candidates(found: Sequence[str | None]) -> list[str]:
-    """Those that the rules allow."""
+    """Returns the candidates that the rules allow."""
     return [one for one in found if one is not None]

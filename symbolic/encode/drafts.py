@@ -1,4 +1,4 @@
-"""What obligations are made from: the program, a witness, and a script that knows the sizes."""
+"""Material for obligations: the program, a witness, and a script that knows the sizes."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ends:
-    """What is known of a record and a check that meet: their iterators, the threads where each
-    has its own, and the element."""
+    """A record and a check that meet: their iterators, the threads where each has its own, and the
+    element."""
 
     record: Instance
     record_thread: CExpr | None
@@ -75,12 +75,12 @@ class Uses:
 
     @property
     def counted(self) -> tuple[Site, ...]:
-        """Where something is counted."""
+        """Returns the sites at which something is counted."""
         return (*self.arrives, *self.trailing, *self.awaits, *self.slots)
 
 
 class Meaning:
-    """What the names in a witness's expressions stand for, in one obligation."""
+    """Meanings of the names in a witness's expressions, in one obligation."""
 
     def __init__(self, encoder: Encoder, values: Mapping[Sym, CExpr]) -> None:
         self._sites = encoder.placed.sites
@@ -184,8 +184,8 @@ class Encoder:
         element: Values = (),
         outer: Mapping[Sym, CExpr] | None = None,
     ) -> Meaning:
-        """Of names with these prefixes: the instances' iterators and threads, and an element;
-        iterators of loops that are set apart are called `outer.k`."""
+        """Gives meaning to names with these prefixes: the instances' iterators and threads, and an
+        element; iterators of loops set apart are called `outer.k`."""
         values = dict(self._sizes)
         for prefix, instance in instances.items():
             values |= {one: instance.values[at] for at, one in self._names(instance.site, prefix)}

@@ -151,7 +151,8 @@ def bearing_on(site: Site, read: Iterable[Sym]) -> set[Sym]:
 
 
 def known_of(instance: Instance, read: Iterable[Sym]) -> BExpr:
-    """What `exists` says of these iterators, and of others as far as they bear on them.
+    """Returns the part of `exists` that concerns these iterators, and others as far as they bear on
+    them.
 
     What is refuted without the rest of it is refuted with it.
     """
@@ -184,9 +185,9 @@ def before(first: Instance, second: Instance) -> BExpr:
     iteration, the ones around it in the same; or all are in the same, and the first stands
     above.
 
-    Where memory resides (decision 27) one task stands at each position: the iterators of tasks
-    agree at one position, and do not at two.  The binding of a slot has one iteration (28), and so
-    has that of a value from memory (32).
+    Where memory resides (decision `resident-memory`) one task stands at each position: the
+    iterators of tasks agree at one position, and do not at two.  The binding of a slot has one
+    iteration (28), and so has that of a value from memory (32).
     """
     equals: list[BExpr] = []
     orders: list[BExpr] = []
@@ -231,13 +232,14 @@ def within_task(first: Instance, second: Instance) -> BExpr:
 
 
 def everyone(site: Site) -> bool:
-    """Whether the site stands at CPU scope: every thread of every task."""
+    """Tests whether the site stands at CPU scope: every thread of every task."""
     return site.op.origin.threads is None
 
 
 def same_task(placed: Placed, first: Instance, second: Instance) -> BExpr:
-    """The instances belong to one task; a site at CPU scope shares every task (decision 2).
-    Where memory resides, to one cluster: its threads execute one task after another (27).
+    """The instances belong to one task; a site at CPU scope shares every task (decision
+    `figures-read`). Where memory resides, to one cluster: its threads execute one task after
+    another (27).
 
     Outside of tasks the machine's task is the last one that ran: two sites there agree surely
     only where none has begun.

@@ -1,5 +1,5 @@
 """Obligations on reads: each element that a statement reads has been written before, in the order
-of the program and since its allocation (decision 44).
+of the program and since its allocation (decision `initialised`).
 
 One of each read of a variable that is no parameter.  What was found names writes; that they write
 the element, are executed and come before is what the solver is asked.

@@ -125,8 +125,8 @@ class Telling:
         return self._words[key]
 
     def _of(self, site: Site, prefix: str, mark: str) -> Mapping[Sym, CExpr]:
-        """What stands for the iterators and the thread of one of the two, by what a witness calls
-        them."""
+        """Maps a witness's names for the iterators and the thread of one of the two to their
+        values."""
         key = (site.iterators, prefix)
         if key not in self._names:
             own = names_of(site, prefix, self._placed.called)

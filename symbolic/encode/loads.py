@@ -1,4 +1,5 @@
-"""Values from memory in formulas: functions of an array and an element alone (decision 32).
+"""Values from memory in formulas: functions of an array and an element alone (decision
+`loaded-values`).
 
 A script has a constant for what an array has at an element, wherever it speaks of it.  Of two such
 constants it says what holds of every function: at one element they are equal; and what the
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """What an array has at an element."""
+    """The value of an array at an element."""
 
     element: tuple[CExpr, ...]
     value: CExpr
@@ -60,8 +61,8 @@ class Loads:
         return made
 
     def assume(self, script: Script, instance: Instance, read: frozenset[Sym] | None) -> None:
-        """That the iterators of an instance which are loaded, those that are read or all, are what
-        their elements have."""
+        """Assumes that loaded iterators of an instance (those read, or all) equal the values of
+        their elements."""
         site = instance.site
         told = None if read is None else read_through(site, read)
         for load in loads_around(site):
@@ -81,7 +82,8 @@ class Loads:
         return Instance(instance.site, values)
 
     def _value(self, script: Script, load: Loop, instance: Instance) -> CExpr:
-        """What the element of a load has there: one constant of an expression."""
+        """Returns the constant that stands for the loaded value at an instance's element; equal
+        elements share one."""
         assert load.source is not None
         name, element = load.source.name, element_of(instance, load.source)
         for known, _ in self._values.get(name, ()):
@@ -92,7 +94,8 @@ class Loads:
         return made
 
     def _in_range(self, script: Script, load: Loop, values: Mapping[Sym, CExpr]) -> None:
-        """Where a load is reached its value is in its range: the kernel would have trapped."""
+        """Assumes that a value is in its range wherever its load is reached: the kernel would have
+        trapped."""
         site, value = self.placed.loads[load], values[load.iterator]
         around = {name: values[name] for name in site.iterators}
 
@@ -112,7 +115,7 @@ class Loads:
         known.append((new, texts))
 
     def _related(self, name: Sym, one: _Value, new: _Value) -> Iterator[tuple[BExpr, BExpr]]:
-        """What holds of two values of an array: premises and conclusions."""
+        """Yields premises and conclusions that relate two values of an array."""
         said = [(_same(one, new), equal(one.value, new.value))]
         kinds = self._contracts.get(name, ())
         for kind in kinds:

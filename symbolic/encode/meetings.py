@@ -1,5 +1,5 @@
-"""What the scripts of two accesses that meet begin with: it depends on where the two stand, on the
-variable and on which comes first in the text, so that pairs that have these in common share it."""
+"""Common beginnings of the scripts of two accesses that meet; pairs share one if both places, the
+variable and the order in the text agree."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Meetings:
         self._known: dict[object, Meeting | None] = {}
 
     def of(self, first: Site, second: Site, name: Sym) -> Meeting | None:
-        """That of two accesses of a variable, with a script of its own; None where the first never
-        comes earlier."""
+        """Returns the meeting of two accesses of a variable, with a script of its own; None if the
+        first never comes earlier."""
         places = self._place(first), self._place(second)
         key = (name, *places, *order_of(first, second))
         if key not in self._known:

@@ -52,7 +52,7 @@ def _check_extents(placed: Placed) -> None:
 
 def _check_loads(placed: Placed) -> None:
     """Raises UndecidedError where an array that values are loaded from, or a contract is on, is
-    written: then an element has no one value (decision 32)."""
+    written: then an element has no one value (decision `loaded-values`)."""
     arrays = {one.array for one in placed.program.contracts}
     arrays |= {loop.source.name for loop in placed.loads if loop.source is not None}
     for site in placed.sites:

@@ -45,7 +45,7 @@ def _records(encoder: Encoder, name: Sym) -> list[Site]:
     for site in encoder.placed.sites:
         op = site.op
         if isinstance(op, Record) and op.access.name == name and op.origin.threads is not None:
-            found.setdefault(_alike(encoder, site, op), site)
+            found.setdefault(_access_by_positions(encoder, site, op), site)
     return list(found.values())
 
 
@@ -61,8 +61,9 @@ class _Positions(dict[Sym, str]):
         return self.setdefault(name, text)
 
 
-def _alike(encoder: Encoder, site: Site, op: Record) -> str:
-    """What `_access` says of a site, in names of positions."""
+def _access_by_positions(encoder: Encoder, site: Site, op: Record) -> str:
+    """Returns the access of a site in names of positions: sites with equal texts share an
+    obligation."""
     scope = {loop.iterator for loop in encoder.placed.scope(op.access.name, op.origin.span)}
     instance = Instance(site, {name: CVar(name) for name in site.iterators})
     names = _Positions(name for name in site.iterators if name not in scope)

@@ -32,8 +32,8 @@ def pairs_of(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site) 
 
 
 def each_for_itself(record: Site, check: Site) -> tuple[bool, bool]:
-    """Whether every thread has a record of its own, and whether every thread of the check has to
-    see it."""
+    """Tests whether every thread has a record of its own, and whether every thread of the check has
+    to see it."""
     made, asked = record.op, check.op
     assert isinstance(made, Record) and isinstance(asked, Check)
     one_record = made.convergent or made.timeline is None or everyone(record)

@@ -1,5 +1,5 @@
-"""Obligations of PHASE (decision 12): on an mbarrier no arrival runs a ring ahead of a waiter, and
-no waiter a ring ahead of the arrivals.
+"""Obligations of PHASE (decision `mbarrier-phase`): on an mbarrier no arrival runs a ring ahead of
+a waiter, and no waiter a ring ahead of the arrivals.
 
 The order is of execution: it starts at an Await with its threads, and every sync for which
 threads wait for others passes it on.
@@ -79,8 +79,9 @@ def phase_obligations(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
-    """That a thread of an instance is ordered after an Await that counts, on one element."""
+class _OrderClaim:
+    """A claim to prove: a thread of an instance is ordered after an Await that counts, on one
+    element."""
 
     script: Script
     here: Instance
@@ -127,7 +128,7 @@ class _Phase:
         thread = script.thread(here, "arrival.thread")
         rank, policy = self.table.arrivals(script, here, "arrival"), self.placed.program.policy
         script.assume(at_most(Int(self.depth), rank))
-        asked = _Asked(
+        asked = _OrderClaim(
             script,
             here,
             on,
@@ -158,7 +159,7 @@ class _Phase:
         thread = script.thread(here, "await.thread")
         bound = self.table.bound(script, here, "await")
         script.assume(at_most(Int(self.depth), bound))
-        asked = _Asked(
+        asked = _OrderClaim(
             script,
             here,
             own_element(here),
@@ -177,7 +178,7 @@ class _Phase:
 
     # --- after an Await -------------------------------------------------------------------
 
-    def _awaited(self, asked: _Asked) -> Iterator[str]:
+    def _awaited(self, asked: _OrderClaim) -> Iterator[str]:
         """Candidates for the Await that a thread of the instance is ordered after."""
         script, here, thread = asked.script, asked.here, asked.thread
         for one in asked.found:

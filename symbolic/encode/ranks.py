@@ -74,7 +74,7 @@ class Based:
     totals: tuple[CExpr, ...]
     """Of its own iteration, its own and the next, ..."""
     inside: bool
-    """Whether its iteration is one of the nest's, or what comes before all of some."""
+    """True if its iteration is one of the nest's; False for what comes before all of some."""
 
 
 class RankTable:
@@ -93,7 +93,7 @@ class RankTable:
             span = self.uses.awaits[0].op.origin.span
             raise UndecidedError("Awaits with n >= 0 and n < 0 on one barrier", span)
         self.numbered = numbered or encoder.placed.is_numbered(name)
-        """Whether its Arrives are; else all are number 0, for which each Await waits."""
+        """True if its Arrives are numbered; else all are number 0, for which each Await waits."""
         self.apart = self._apart(encoder.sought.apart(self.called) if self.numbered else 0)
         """The loops whose iterations are counted apart, those of the allocation among them."""
         self.outer: tuple[Loop, ...] = ()
@@ -158,7 +158,7 @@ class RankTable:
     # --- in scripts -----------------------------------------------------------------------
 
     def arrivals(self, script: Script, instance: Instance, label: str) -> CExpr:
-        """How many Arrives are homed at the element before an instance: the rank of an Arrive or
+        """Counts the Arrives homed at the element before an instance: the rank of an Arrive or
         trailing barrier, and `a` of an Await."""
         if not self.numbered:
             return Int(0)
@@ -166,12 +166,13 @@ class RankTable:
         return self._with_before(script, instance, label, value)
 
     def awaits(self, script: Script, instance: Instance, label: str) -> CExpr:
-        """How many Awaits on the element come before an Await."""
+        """Counts the Awaits on the element before an Await."""
         value = script.define(f"{label}.count", self.inner(instance, arrivals=False))
         return self._with_before(script, instance, label, value)
 
     def bound(self, script: Script, instance: Instance, label: str) -> CExpr:
-        """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision 3)."""
+        """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision
+        `await-counts`)."""
         op = instance.site.op
         assert isinstance(op, Await)
         if not self.numbered:
@@ -190,7 +191,7 @@ class RankTable:
         return self.encoder.meaning({"here": instance}).pieces(found)
 
     def total(self, outer: Mapping[Sym, CExpr], element: Sequence[CExpr]) -> Pieces:
-        """How many Arrives an iteration of the loops set apart has on an element."""
+        """Counts the Arrives on an element in one iteration of the loops set apart."""
         found = self.encoder.sought.total(self.called)
         meaning = self.encoder.meaning({}, element=tuple(element), outer=outer)
         return meaning.pieces(found)
@@ -203,14 +204,14 @@ class RankTable:
 
     @property
     def _steady(self) -> bool:
-        """Whether the total is the same in all iterations within one allocation."""
+        """Tests whether the total is the same in all iterations within one allocation."""
         called = self.placed.called
         names = {named(f"outer.{called[loop.iterator]}").name for loop in self.outer}
         return not names & self._total_reads
 
     @cached_property
     def _rectangular(self) -> bool:
-        """Whether the last loop that is set apart has as many iterations whatever the others."""
+        """True if the last loop that is set apart has as many iterations whatever the others."""
         if len(self.outer) < 2:
             return False
         last = self.outer[-1]
@@ -219,7 +220,7 @@ class RankTable:
 
     @property
     def _uniform(self) -> bool:
-        """Whether the total is the same on all elements."""
+        """Tests whether the total is the same on all elements."""
         names = element_names(len(self._shape))
         return not {one.name for one in names} & self._total_reads
 
@@ -257,9 +258,8 @@ class RankTable:
         return self._based.get(script, ())
 
     def is_like(self, other: RankTable) -> bool:
-        """Whether the iterations before have counted as many on both barriers: they set the same
-        loops apart, within allocations in the same loops, and each iteration has one total, the
-        same on all elements of both."""
+        """Tests whether earlier iterations count equally on both barriers: same loops set apart,
+        allocations within the same loops, one total on all elements of both."""
         if self is other:
             return True
         if not self.outer or (self.apart, self.outer) != (other.apart, other.outer):
@@ -309,8 +309,8 @@ class RankTable:
     def _first_iterations(
         self, values: Mapping[Sym, CExpr], element: Sequence[CExpr]
     ) -> Iterator[tuple[BExpr, list[Pieces]]]:
-        """That an instance lies in the first, second, ... iteration, and the totals of those
-        before."""
+        """Yields the condition that an instance lies in the first, second, ... iteration, with the
+        totals of earlier ones. iteration, and the totals of those before."""
         *around, last = self.outer
         lo = substitute(last.lo, values)
         first = [equal(values[loop.iterator], substitute(loop.lo, values)) for loop in around]
@@ -337,8 +337,11 @@ class RankTable:
     def _between(
         self, last: Loop, values: Mapping[Sym, CExpr], rounds: int, since: CExpr | None = None
     ) -> CExpr:
-        """How many iterations of the last loop there are, the loop around it having gone on so many
-        times, from its first one, or one of them, to that of an instance."""
+        """Counts the iterations of the last loop, up to that of an instance.
+
+        The loop around it has gone on `rounds` times.  The count begins at the first iteration, or
+        at `since`.
+        """
         lo, hi = substitute(last.lo, values), substitute(last.hi, values)
         whole = [(rounds, hi), (-rounds, lo)]
         return linear(0, [(1, values[last.iterator]), (-1, lo if since is None else since), *whole])
@@ -382,6 +385,6 @@ class RankTable:
 
 
 def _counts(site: Site) -> bool:
-    """Whether a site is among what is counted before it: an Await that waits for all but the newest
-    counts Arrives."""
+    """Tests whether earlier instances count a site: an Arrive, or an Await that waits for all but
+    the newest Arrives."""
     return isinstance(site.op, Arrive) or (isinstance(site.op, Await) and site.op.n < 0)

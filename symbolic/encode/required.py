@@ -69,7 +69,7 @@ def requirements(encoder: Encoder, ranks: Callable[[Sym], RankTable]) -> Iterato
 
 
 def _kind(site: Site) -> HazardKind | None:
-    """What kind of obligation a site adds to, if it does."""
+    """Returns the kind of obligation that a site adds to, if any."""
     if isinstance(site.op, Require):
         return site.op.kind
     return HazardKind.BOUNDS if any(windows_of(site.op)) else None

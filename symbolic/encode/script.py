@@ -97,8 +97,8 @@ class Script:
         return instance
 
     def apart(self) -> None:
-        """Of values loaded from here on, and those before, it is not said how they are related: no
-        named formula is of both."""
+        """Begins with new loaded values, unrelated to earlier ones: no named formula is about
+        both."""
         if self._loads is not None:
             self._loads = Loads(self._loads.placed)
 
@@ -159,17 +159,17 @@ class Script:
         return label
 
     def assume(self, formula: BExpr) -> None:
-        """What is known, one line for each of its parts."""
+        """Asserts a formula, one line for each of its parts."""
         for part in self._parts(formula):
             self._say(f"(assert {part})")
 
     def assume_exists(self, free: Instance) -> None:
-        """That an instance of constants is executed."""
+        """Assumes that an instance of constants is executed."""
         key = ("exists", free.site.number, self.texts(free.values.values()))
         self.share(key, lambda: [(TRUE, exists(free))])
 
     def assume_inside(self, free: Instance, element: Sequence[CVar]) -> None:
-        """That constants are an element of what an instance of constants accesses."""
+        """Assumes that constants are an element of the access of an instance of constants."""
         op = free.site.op
         assert isinstance(op, Record | Check | CheckInitialised)
         key = ("inside", free.site.number, self.texts((*free.values.values(), *element)))
@@ -210,7 +210,7 @@ class Script:
             self._lines.append(line)
 
     def imply(self, known: Sequence[str], premise: BExpr, conclusion: BExpr) -> None:
-        """What is known where the named formulas and the premise hold."""
+        """Asserts that the named formulas and the premise imply the conclusion."""
         self._say(self._implication([*known, *self._parts(premise)], conclusion))
 
     def _implication(self, known: Sequence[str], conclusion: BExpr) -> str:

@@ -1,4 +1,4 @@
-"""Slots in formulas: the iterator of a binding is a count modulo the ring (decision 28).
+"""Slots in formulas: the iterator of a binding is a count modulo the ring (decision `slots`).
 
 A slot counts where it is bound, as an Arrive there would: its count has a lemma like every other.
 In nests the unknown parts of all counts of a script are compared, also of two barriers whose
@@ -31,11 +31,11 @@ class Slots:
         self._used = False
 
     def known(self, instance: Instance, access: Access, found: Sequence[Chain]) -> Iterator[BExpr]:
-        """What is known of the slots around an instance: of those that its access reads, and of
-        those around a Clear that may lie in one iteration with it.
+        """Yields facts about slots around an instance: those that its access reads, and those
+        around a Clear that may lie in one iteration with it.
 
-        Counts of two tasks are compared for memory that resides alone (decision 42): of other
-        memory two tasks may be of two clusters.
+        Counts of two tasks are compared for memory that resides alone (decision `private-slot`): of
+        other memory two tasks may be of two clusters.
         """
         matters = {
             loop
@@ -53,7 +53,7 @@ class Slots:
                 yield equal(instance.values[loop.iterator], self._count(instance, loop))
 
     def bound(self, instance: Instance, read: frozenset[Sym]) -> Iterator[BExpr]:
-        """What is known of the slots around an instance, of those that are read."""
+        """Yields the known equations of the slots around an instance that are read."""
         for loop in slots_around(instance.site):
             if loop.iterator in read:
                 yield equal(instance.values[loop.iterator], self._count(instance, loop))

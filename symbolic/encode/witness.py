@@ -1,4 +1,4 @@
-"""What the prover found, as data: which instances order accesses, and how Arrives are counted.
+"""The prover's findings as data: instances that order accesses, and counts of Arrives.
 
 Nothing of it is believed.  Expressions are of named integers: the sizes, and the iterators, threads
 and elements of the instances that an obligation is about (`first.k`, `second.t`, `element.0`).
@@ -58,8 +58,8 @@ def element_names(rank: int) -> tuple[CVar, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """How a Fence or Await shows a record to its threads: by a full or a temporal grant, and in
-    full on a timeline of the async proxy that is carried to it."""
+    """A label says how a Fence or Await shows a record to its threads: by a full or a temporal
+    grant, and in full on a timeline of the async proxy carried to it."""
 
     grant: Grant
     carried: QualTL | None = None
@@ -150,7 +150,7 @@ ORDERS: Final[tuple[Order, ...]] = ("not_early", "not_ahead", "followed")
 
 
 class Sought(Protocol):
-    """What the encoder asks for, by the numbers of sites and the names of barriers.
+    """The encoder's queries, by the numbers of sites and the names of barriers.
 
     The prover answers while it searches, a witness from what it holds.
     """
@@ -164,7 +164,7 @@ class Sought(Protocol):
         ...
 
     def apart(self, barrier: str) -> int:
-        """Of how many outer loops the iterations are counted apart; 0 outside nests."""
+        """Returns the number of outer loops whose iterations are counted apart; 0 outside nests."""
         ...
 
     def depth(self, barrier: str) -> int | None:
@@ -190,7 +190,7 @@ class Sought(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """How a barrier's Arrives and Awaits are counted."""
+    """The counts of a barrier's Arrives and Awaits."""
 
     apart: int
     depth: int | None
@@ -253,7 +253,7 @@ class Witness:
         return self.phased.get((order, site), ())
 
     def unasked(self) -> list[str]:
-        """What no obligation has asked for."""
+        """Returns the keys that no obligation has asked for."""
         said: Iterable[object] = (
             *self.nests,
             *((site, arrivals, "count") for site, arrivals in self.counts),

@@ -1,1 +1,1 @@
-"""What holds for all sizes, found with ISL; nothing here has to be believed."""
+"""Search for hazards and for witnesses of all sizes with ISL; the proof believes none of it."""

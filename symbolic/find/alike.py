@@ -1,4 +1,4 @@
-"""Where slots that are private to a cluster are not as a task requires (decision 42).
+"""Finds the tasks whose private slots are not as they require (decision `private-slot`).
 
 A task requires it of their numbers as it begins, where these slots are bound.  Where counts are
 expressions that is exact; in nests what is not known to hold may fail, and the machine says whether
@@ -22,7 +22,7 @@ from exogpu.symbolic.sites import Site, slots_around
 
 
 def slot_failures(syncs: Syncs, name: Sym) -> Iterator[Finding]:
-    """Where the slots that index a variable are not as its tasks require.
+    """Yields the instances at which the slots that index a variable are not as its tasks require.
 
     Raises UndecidedError where their counts are neither expressions nor those of nests.
     """
@@ -39,7 +39,7 @@ def slot_failures(syncs: Syncs, name: Sym) -> Iterator[Finding]:
 
 
 class _Known:
-    """What is known of the slots that are bound around a site."""
+    """The known conditions on the slots that are bound around a site."""
 
     def __init__(self, syncs: Syncs, site: Site) -> None:
         self.frame, self.slots, self.site = syncs.frame, syncs.slots, site

@@ -1,4 +1,4 @@
-"""What barriers oblige to: balance at the free and no DEADLOCK (decision 3), for all sizes."""
+"""Checks barriers for all sizes: balance at the free and no DEADLOCK (decision `await-counts`)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def earlier(uses: BarrierUses, first: Site, second: Site) -> isl.Map:
 
 
 def barrier_failures(syncs: Syncs, name: Sym) -> Iterator[Finding]:
-    """Where a barrier is out of balance at its free, or may deadlock.
+    """Yields the sizes and instances at which a barrier is out of balance at its free or may
+    deadlock.
 
     Raises UndecidedError where its counts are not quasi-affine.
     """
@@ -144,7 +145,7 @@ def _waited(uses: BarrierUses, query: Query) -> rel.Count:
 
 
 def _tags_without_arrive(uses: BarrierUses, free: Site) -> Iterator[Finding]:
-    """Decision 3: a trailing tag needs a later home Arrive of its rank."""
+    """Decision `await-counts`: a trailing tag needs a later home Arrive of its rank."""
     if not uses.trailing:
         return
     for site in uses.trailing:
@@ -159,8 +160,8 @@ def _tags_without_arrive(uses: BarrierUses, free: Site) -> Iterator[Finding]:
 
 
 def _awaits_too_much(uses: BarrierUses, await_: Site) -> Iterator[Finding]:
-    """Decision 3, DEADLOCK: no Arrive targets the element yet, or a home whose Arrives do has no
-    more than `bound`."""
+    """Decision `await-counts`, DEADLOCK: no Arrive targets the element yet, or a home whose Arrives
+    do has no more than `bound`."""
     waiting = uses.ranks.waiting(await_)
     if isl.is_empty(waiting):
         return
@@ -201,8 +202,8 @@ def _awaits_later_arrives(uses: BarrierUses, await_: Site, own: isl.Map) -> Iter
 
 
 def _arrives_too_late(uses: BarrierUses, arrive: Site) -> Iterator[Finding]:
-    """Decision 3: an earlier Await on a target needed this very arrival, or a later one of the
-    same home.  Decision 37: of a flag it needs all arrivals."""
+    """Decision `await-counts`: an earlier Await on a target needed this very arrival, or a later
+    one of the same home.  Decision `flags`: of a flag it needs all arrivals."""
     of_all = uses.frame.model.variables[uses.name].counts_all
     for await_ in uses.awaits:
         met = isl.intersect_map(

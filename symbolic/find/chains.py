@@ -36,8 +36,8 @@ Pair: TypeAlias = tuple[Values, Values]
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What is known of a record and a check that meet: the values of the iterators that are
-    dimensions of the frame, the threads where each has its own, and the element."""
+    """Values for a record and a check that meet: iterators that are dimensions of the frame,
+    threads where each has its own, and the element."""
 
     record: Values
     record_thread: CExpr | None
@@ -138,7 +138,7 @@ class Finder:
 
 
 def parameters(frame: Frame, outer: Mapping[Sym, CExpr]) -> dict[str, CExpr]:
-    """What the parameters of a frame's relations stand for."""
+    """Maps each parameter of a frame's relations to its expression."""
     sizes = sizes_of(frame.model)
     params: dict[str, CExpr] = {identifier(size): value for size, value in sizes.items()}
     params |= {
@@ -150,7 +150,7 @@ def parameters(frame: Frame, outer: Mapping[Sym, CExpr]) -> dict[str, CExpr]:
 
 
 def sizes_of(model: Model) -> dict[Sym, CExpr]:
-    """What stands for the sizes."""
+    """Maps each size to the variable that a witness calls it."""
     return {size: named(model.called[size]) for size in model.sizes}
 
 

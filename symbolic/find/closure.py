@@ -1,10 +1,11 @@
-"""Which syncs make a record visible to whom: the witness relation, closed under its step.
+"""Computes which syncs make a record visible, and to which threads: the witness relation, closed
+under its step.
 
 A sync *fires* for a record where the record is a witness of its pre side (rule W), and *grants*
 where it augments the record: a Fence at once, an Arrive at each Await that its tag releases.  A
 relation is kept for each `Label`, a way to be shown a record: under policy `ptx` full and temporal
-grants (decision 7b), and what crosses to the async proxy (decision 7d); under `paper` every grant
-is full.
+grants (decision `temporal-no-witness`), and what crosses to the async proxy (decision
+`proxy-fence-anywhere`); under `paper` every grant is full.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def full_side(site: Site) -> QualSet:
 
 
 def temporal_side(site: Site, original: QualTL | None, policy: Policy) -> QualSet:
-    """The timelines that are temporal only, for records of this original timeline (decision 7)."""
+    """The timelines that are temporal only, for records of this original timeline (decision
+    `policies`)."""
     assert isinstance(site.op, Fence | Await)
     return _entries(policy, original, frozenset(site.op.full), frozenset(site.op.temporal))
 
@@ -59,7 +61,7 @@ class Sight:
 
 
 def shown(site: Site, label: Label, original: QualTL | None, policy: Policy) -> Sight:
-    """What the threads of a granting sync see."""
+    """Returns the timelines on which the threads of a granting sync see the record."""
     full, temporal = full_side(site), temporal_side(site, original, policy)
     if label.grant is Grant.FULL:
         return Sight(full, temporal)
@@ -69,7 +71,8 @@ def shown(site: Site, label: Label, original: QualTL | None, policy: Policy) -> 
 
 
 def fires(site: Site, sight: Sight, original: QualTL | None, policy: Policy) -> Grant:
-    """What a thread that sees a record thus lets a Fence or Arrive give (decision 7b)."""
+    """Returns the grant of a Fence or Arrive that a thread fires with this sight of a record
+    (decision `temporal-no-witness`)."""
     pre = pre_side(site, original)
     if pre & sight.full:
         return Grant.FULL
@@ -83,7 +86,7 @@ def fires(site: Site, sight: Sight, original: QualTL | None, policy: Policy) -> 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """How pairs came to be granted: `via` fired, for what was granted before it."""
+    """One step of the closure: `via` fired for pairs granted before it, and so granted more."""
 
     granted: Site
     label: Label
@@ -123,12 +126,12 @@ class Grants:
     """In the order in which they were found: what a step starts from was found before it."""
 
     def of(self, label: Label) -> dict[int, isl.Map]:
-        """Those of one label."""
+        """Returns the pairs of one label, by site."""
         return self.pairs.setdefault(label, {})
 
     @property
     def full(self) -> dict[int, isl.Map]:
-        """Those of full grants."""
+        """Returns the pairs of full grants, by site."""
         return self.of(FULL)
 
     def each(self) -> list[tuple[Label, int, isl.Map]]:
@@ -193,7 +196,7 @@ def close(
 
 
 def _onward(granted: Site, grant: Grant, carried: QualSet) -> Iterator[Label]:
-    """How a sync shows on what its witness has seen, where it fires."""
+    """Yields the labels that a sync fired by this grant gives to its granting site."""
     assert isinstance(granted.op, Fence | Await)
     yield Label(grant)
     for timeline in _ordered(carried & granted.op.temporal):
@@ -205,7 +208,7 @@ def _ordered(timelines: QualSet) -> list[QualTL]:
     return [timeline for timeline in QualTL if timeline in timelines]
 
 
-# --- across the proxy (decision 7d) -------------------------------------------------------------
+# --- across the proxy (decision `proxy-fence-anywhere`) -------------------------------------------
 
 
 def _proxy(syncs: Syncs, op: Record, policy: Policy, checks: Iterable[Check]) -> QualSet:
@@ -220,7 +223,7 @@ def _proxy(syncs: Syncs, op: Record, policy: Policy, checks: Iterable[Check]) ->
 
 
 def _witnesses(op: Record, site: Site) -> bool:
-    """Whether the threads that make a record let a later sync fire."""
+    """Tests whether the threads that make a record fire a later sync with it."""
     return op.level >= Level.UNORDERED and op.timeline in pre_side(site, op.timeline)
 
 
@@ -294,7 +297,7 @@ def first_heard(syncs: Syncs, waiter: Holder) -> tuple[tuple[Site, isl.Map], ...
 def close_order(syncs: Syncs, waiter: Holder, first: Sequence[tuple[Site, isl.Map]]) -> Grants:
     """By granting site, the pairs (Await, instance) whose threads are ordered after the Await in
     execution order: every sync for which threads wait for others passes it on, and so does a
-    trailing barrier, whatever the timelines (decision 12).  All are full."""
+    trailing barrier, whatever the timelines (decision `mbarrier-phase`).  All are full."""
     assert isinstance(waiter.site.op, Await)
     within = partial(_within, syncs.frame, waiter.site.op.barrier.name, waiter.site)
     grants = Grants()
@@ -320,7 +323,8 @@ def _within_record(
     frame: Frame, name: Sym, record: Site, step: Step, among: isl.Set | None = None
 ) -> Step:
     """The step without what leaves the allocation of a record's variable, nor its task where the
-    variable does not reside: such records lose the tags of what does (decision 27)."""
+    variable does not reside: such records lose the tags of what does (decision
+    `resident-memory`)."""
     in_tasks = record.task is not None and step.granted.task is not None
     if in_tasks and not frame.model.variables[name].resident:
         step = replace(step, pairs=frame.within_task(step.pairs, record, step.granted))
@@ -365,8 +369,8 @@ def _add(grants: Grants, fresh: Grants, step: Step) -> None:
 def granted_at(
     site: Site, label: Label, check: Check, original: QualTL | None, policy: Policy
 ) -> bool:
-    """Whether what `site` shows reaches the level that a check asks for, on one of its timelines
-    (decision 17)."""
+    """Tests whether the sight at `site` reaches the level that a check asks for, on one of its
+    timelines (decision `check-any-timeline`)."""
     sight = shown(site, label, original, policy)
     if asked_of_others(check) is Level.FULLY_ORDERED:
         return bool(check.timelines & sight.full)
@@ -374,12 +378,13 @@ def granted_at(
 
 
 def granted_from_start(records: Record, check: Check) -> bool:
-    """Whether the threads that make a record see it at the level that a check asks for."""
+    """Tests whether the threads that make a record see it at the level that a check asks for."""
     if records.timeline is None or records.timeline not in check.timelines:
         return False
     return records.level >= Level.UNORDERED and records.level >= asked_of_others(check)
 
 
 def asked_of_others(check: Check) -> Level:
-    """The level that a check asks of records that are not atomic with it (decision 31)."""
+    """The level that a check asks of records that are not atomic with it (decision
+    `atomic-operations`)."""
     return Level.FULLY_ORDERED if check.level is Level.ATOMIC_ONLY else check.level

@@ -61,7 +61,7 @@ class Condition:
 
     @property
     def source(self) -> str:
-        """What stands after `assert` in a precondition: `K % 32 == 0`."""
+        """Returns the text after `assert` in a precondition: `K % 32 == 0`."""
         return print_expressions.condition(self.expr, lambda name: name.name)
 
 
@@ -79,7 +79,7 @@ def unsafe_sizes(findings: Findings) -> isl.Set | None:
 
 
 def without(program: Program, unsafe: isl.Set) -> Condition | None:
-    """What excludes these sizes of a program, beside the preconditions.
+    """Returns a precondition that excludes these sizes of a program, beside those it has.
 
     None if no sizes are left, or the condition cannot be written.
     """

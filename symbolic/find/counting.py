@@ -70,14 +70,14 @@ class Counting:
     # --- counts ---------------------------------------------------------------------------
 
     def count(self, site: Site, *, arrivals: bool) -> rel.Count:
-        """How many Arrives, or Awaits, come before an instance on its element."""
+        """Counts the Arrives, or Awaits, that come before an instance on its element."""
         if arrivals:
             return self.counts.arrivals(site, counted_on(site))
         assert isinstance(site.op, Await) and site.op.n < 0
         return rel.plus(self.counts.bound(site), -(site.op.n + 1))
 
     def totals(self) -> rel.Count:
-        """How many Arrives an iteration of the loops set apart has on each element."""
+        """Counts the Arrives on each element in one iteration of the loops set apart."""
         return self.counts.whole(
             self.counts.arrives(self.name), self.counts.frame.elements(self.name)
         )

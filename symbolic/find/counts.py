@@ -71,7 +71,7 @@ class Counts:
         return Query(site, rel.input_of(elements), rel.output_of(elements))
 
     def count(self, query: Query, sites: Sequence[tuple[Site, Access]]) -> rel.Count:
-        """How many instances of the sites on the query's element come before it.
+        """Counts the instances of the sites that come before the query on its element.
 
         Raises UndecidedError where no quasi-affine function was found.
         """
@@ -118,11 +118,12 @@ class Counts:
         def make() -> rel.Count:
             return self.count(self.at(site, access), self.arrives(access.name))
 
-        return _kept(self._arrivals, (site.number, access), make)
+        return _count_once(self._arrivals, (site.number, access), make)
 
     def bound(self, site: Site) -> rel.Count:
-        """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision 3)."""
-        return _kept(self._bounds, site.number, lambda: self._bound(site))
+        """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision
+        `await-counts`)."""
+        return _count_once(self._bounds, site.number, lambda: self._bound(site))
 
     def _bound(self, site: Site) -> rel.Count:
         op = site.op
@@ -138,7 +139,7 @@ class Counts:
     def balanced(
         self, arrives: Sequence[tuple[Site, Access]], awaits: Sequence[tuple[Site, Access]]
     ) -> bool:
-        """Whether each element has as many Arrives as Awaits in the whole frame."""
+        """Tests whether each element has as many Arrives as Awaits in the whole frame."""
         elements = self.elements([*arrives, *awaits])
         arrived, waited = (self.whole(sites, elements) for sites in (arrives, awaits))
         different = rel.where_different(arrived, waited)
@@ -152,7 +153,7 @@ class Counts:
         return first
 
     def whole(self, sites: Sequence[tuple[Site, Access]], elements: isl.Set) -> rel.Count:
-        """How many instances of the sites there are on each element, in the whole frame."""
+        """Counts the instances of the sites on each element, in the whole frame."""
         counts = []
         for site, access in sites:
             found = self._once(isl.inverse(self.frame.cells(site, access)), site)
@@ -166,11 +167,11 @@ class Counts:
         return rel.total(counts, elements)
 
 
-def _kept(
+def _count_once(
     known: dict[Key, rel.Count | UndecidedError], key: Key, count: Callable[[], rel.Count]
 ) -> rel.Count:
-    """What is known of a key, or is counted now; that a count is undecided is known, too: in a nest
-    it is asked for before every comparison by order."""
+    """Returns the count of a key, computed once; an UndecidedError is stored and raised again,
+    since a nest asks for it before every comparison by order."""
     if key not in known:
         try:
             known[key] = count()

@@ -1,4 +1,5 @@
-"""Which records a check may meet: `record -> check` on a common element, not cleared in between."""
+"""Finds the records that a check may meet: `record -> check` on a common element, not cleared in
+between."""
 
 from __future__ import annotations
 
@@ -118,8 +119,8 @@ def uncleared(
 
 
 def tied(clear: Site, access: Access, sites: tuple[Site, ...]) -> bool:
-    """Whether values from memory tell no more of a clearing than of one of the sites: not which
-    elements are cleared, and whether it is executed only by elements that the site loads, too."""
+    """Tests whether a Clear depends on memory only through values that one of the sites loads, and
+    its elements on none."""
     loads = loads_around(clear)
     known = {load.source for site in sites for load in loads_around(site)}
     chosen = read_by(access) & {load.iterator for load in loads}

@@ -97,7 +97,7 @@ class Model(Placed):
         )
 
     def known(self, read: frozenset[Sym]) -> isl.Set:
-        """What the preconditions say of the sizes and divisions among these names."""
+        """Projects the preconditions on the sizes and divisions among these names."""
         named = {identifier(name) for name in read}
         others = tuple(name for name in self.names if name not in named)
         if others not in self._known:
@@ -133,7 +133,7 @@ class Model(Placed):
         return self._frames[asked, by_task]
 
     def _ended(self, name: Sym, inside: tuple[Site, ...]) -> bool:
-        """Whether a barrier is the end of a launch, which is none of these sites."""
+        """Tests whether a barrier is the end of a launch, which is none of these sites."""
         if self.variables[name].mechanism is not BarrierMechanism.LAUNCH:
             return False
         arrives = (site.op for site in inside if isinstance(site.op, Arrive))

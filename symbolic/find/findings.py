@@ -1,4 +1,4 @@
-"""What the prover finds: a kind of hazard, and its exact instances with sizes as parameters."""
+"""Findings of the prover: a kind of hazard, and its exact instances with sizes as parameters."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class Instance:
 
 
 def instances(finding: Finding, sizes: Mapping[str, int]) -> Iterator[Instance]:
-    """The violations at concrete sizes, by name of the size; where memory resides (decision 27),
-    of one cluster that executes all tasks of their loop in order."""
+    """The violations at concrete sizes, by name of the size; where memory resides (decision
+    `resident-memory`), of one cluster that executes all tasks of their loop in order."""
     frame, check = finding.frame, finding.check
     known = {name: sizes[name.name] for name in frame.model.sizes if name.name in sizes}
     for residence in frame.model.by_position.residences:
@@ -102,7 +102,7 @@ def _executed(
 
 
 def holds_at(finding: Finding, sizes: Mapping[str, int], violation: Violation) -> bool:
-    """Whether a violation of the concrete machine at these sizes is one of the finding's.
+    """Tests whether a violation of the concrete machine at these sizes is one of the finding's.
 
     Of a late Arrive and of PHASE the machine names the last of several Awaits at fault, so that
     the record is not compared there.

@@ -1,4 +1,5 @@
-"""How many arrivals each Await of a flag waits for, for code generation (decision 37)."""
+"""Counts the arrivals that each Await of a flag waits for, for code generation (decision
+`flags`)."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def _waited(model: Model, seeker: Seeker, site: Site) -> str:
 
 
 def _is_counted(model: Model, seeker: Seeker, name: Sym, site: Site) -> bool:
-    """Whether a solver confirms the number at an Await of a flag of which the proof counts none."""
+    """Returns whether a solver confirms which arrival an Await waits for, on a flag whose
+    arrivals the proof does not count."""
     lemmas = lemmas_on(Encoder(model, seeker), name)
     drafts = (draft for draft in lemmas if draft.second is site or not _waits(draft.second))
     return all(smt.ask_z3(draft.script).word == "unsat" for draft in drafts)

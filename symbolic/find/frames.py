@@ -50,7 +50,7 @@ class Frame:
         self.model = model
         self.by_task = by_task
         """Whether threads that execute one task of a cluster and another are two, as they are to
-        records of what does not reside (decision 27)."""
+        records of what does not reside (decision `resident-memory`)."""
         self.loops = loops
         self.sites = sites
         self.depth = len(loops)
@@ -83,7 +83,7 @@ class Frame:
 
     @property
     def known(self) -> isl.Set:
-        """What the preconditions say of the parameters of all relations."""
+        """The preconditions, on the parameters of all relations."""
         return self.model.known(self._read)
 
     def context(self) -> isl.Set:
@@ -250,7 +250,7 @@ class Frame:
         return rel.set_under(isl.parse_set(text), self.known)
 
     def everyone(self, site: Site) -> bool:
-        """Whether the site stands at CPU scope: every thread of every task."""
+        """Tests whether the site stands at CPU scope: every thread of every task."""
         return site.op.origin.threads is None
 
     def threads(self, site: Site) -> isl.Map:
@@ -347,7 +347,7 @@ class Frame:
         return self._texts[key]
 
     def _one_task(self, order: isl.Map, first: Site, second: Site) -> isl.Map:
-        """Without pairs at one position that are of two tasks, or at two of one (decision 27)."""
+        """Without pairs at one position of two tasks, or at two of one: `resident-memory`."""
         tasks = of_tasks(first)
         if not tasks or not of_tasks(second) or not one_cluster(first, second):
             return order
@@ -475,7 +475,7 @@ class Frame:
         return as_loaded(same, same_loads(self, first, second), scope)
 
     def _scope(self, name: Sym, site: Site) -> int:
-        """How many dimensions tell the allocations of a variable apart."""
+        """Returns the number of dimensions that distinguish the allocations of a variable."""
         return len(self.model.scope(name, site.op.origin.span)) - self.depth
 
     def in_scope(self, relation: isl.Map, scope: int) -> isl.Map:
@@ -483,8 +483,8 @@ class Frame:
         return rel.equal_dims(relation, [(at, at) for at in range(scope)])
 
     def same_task(self, relation: isl.Map, first: Site, second: Site) -> isl.Map:
-        """The pairs of one task, where memory resides of one cluster (decision 27); a site at CPU
-        scope shares every task (decision 2)."""
+        """The pairs of one task, where memory resides of one cluster (decision `resident-memory`);
+        a site at CPU scope shares every task (decision `figures-read`)."""
         if self.everyone(first) or self.everyone(second):
             return relation
         if one_cluster(first, second):

@@ -85,7 +85,7 @@ class Later:
         self._holds: dict[tuple[Label, int], tuple[isl.Map, bool]] = {}
 
     def holds(self, label: Label, site: Site, known: isl.Map | None) -> bool:
-        """Whether what is known to be granted at a site are all of them, and can grow no more."""
+        """Tests whether the pairs known to be granted at a site are all there can be."""
         if known is None:
             return False
         asked, found = self._holds.get((label, site.number), (None, False))

@@ -1,4 +1,4 @@
-"""Which writes come before a read, element by element, and what no write has reached (decision 44).
+"""Which writes come before a read, element by element, and what no write has reached (decision `initialised`).
 
 A write in the loops of the read, above it and of the same elements is seen without ISL.  Of others
 those come first that are executed whatever the sizes: a loop that may have no iteration and a guard

@@ -1,4 +1,4 @@
-"""Values from memory in relations: what ISL is told of them (decision 32).
+"""Values from memory in relations: what ISL is told of them (decision `loaded-values`).
 
 It knows their ranges, and that two loads of one element, written alike, have one value.  Contracts,
 and elements that are the same by their values alone, are the solver's.
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def reads(loop: Loop, names: Set[Sym]) -> bool:
-    """Whether a loop's bounds read one of these variables."""
+    """Tests whether a loop's bounds read one of these variables."""
     return bool((control_variables(loop.lo) | control_variables(loop.hi)) & names)
 
 
 def one_value(site: Site) -> Iterator[str]:
-    """That loads of one element around a site have one value, in ISL's text."""
+    """Yields equations in ISL's text: loads of one element around a site have one value."""
     for one, other in combinations(loads_around(site), 2):
         if one.source == other.source:
             yield f"({identifier(one.iterator)} = {identifier(other.iterator)})"
@@ -37,7 +37,8 @@ def one_value(site: Site) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Of pairs of instances, dimensions whose values are one element's where others agree."""
+    """Dimensions of a pair of instances that hold values of one element whenever other dimensions
+    agree."""
 
     read: tuple[tuple[int, int], ...]
     """Dimensions of the first and of the second that tell the element."""
@@ -45,7 +46,7 @@ class Same:
 
 
 def same_loads(frame: Frame, first: Site, second: Site) -> tuple[Same, ...]:
-    """What both load, of one array and written alike; outermost first."""
+    """Finds the loads of one array, written alike, around both sites; outermost first."""
     found: dict[tuple[tuple[int, int], ...], list[tuple[int, int]]] = {}
     model = frame.model
     others = loads_around(second)
@@ -78,5 +79,5 @@ def as_loaded(pairs: isl.Map, loads: Sequence[Same], equal: int = 0) -> isl.Map:
 
 
 def _at(frame: Frame, name: Sym, site: Site) -> int:
-    """Where an iterator stands in the site's tuple; negative of a parameter."""
+    """Returns the position of an iterator in the site's tuple; negative for a parameter."""
     return site.iterators.index(name) - frame.depth

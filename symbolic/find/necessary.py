@@ -1,4 +1,5 @@
-"""Whether a condition on sizes is necessary: at all other sizes something fails (decision 25).
+"""Decides whether a condition on sizes is necessary: at all other sizes something fails (decision
+`confirmed-answers`).
 
 That it is sufficient is proved by analysing the program under it.  Here Z3 is asked of every size
 without it whether some obligation fails, in the obligations' own formulas; sizes come from ISL's
@@ -28,7 +29,7 @@ SAMPLES: Final = 3
 
 
 def necessary(proc: Proc, program: Program, findings: Findings, condition: BExpr) -> bool:
-    """Whether Z3 confirms that at all sizes without the condition something fails.
+    """Returns true if Z3 confirms that at all sizes without the condition something fails.
 
     `findings` are of the program, without those sizes at which accesses are out of bounds.
     """
@@ -37,8 +38,8 @@ def necessary(proc: Proc, program: Program, findings: Findings, condition: BExpr
 
 
 def refuted_without(program: Program, condition: BExpr) -> bool:
-    """Whether the machine finds something at the smallest sizes without the condition, or does
-    not end soon."""
+    """Returns true if the machine finds a violation at each of the smallest sizes without the
+    condition, or does not end soon."""
     other = replace(program, preconditions=(*program.preconditions, Not(condition)))
     found = (sizes and soon(program, sizes) for sizes in islice(admitted(other), SAMPLES))
     return all(violations != () for violations in found)

@@ -161,8 +161,8 @@ class Nest:
         return rel.params_with_multiples(total, ring)
 
     def is_like(self, other: Nest) -> bool:
-        """Whether iterations before have counted as many on both barriers: the same loops are set
-        apart, within allocations in the same loops, and an iteration has as many Arrives."""
+        """Tests whether earlier iterations count equally on both barriers: same loops set apart,
+        allocations within the same loops, as many Arrives an iteration."""
         if self is other:
             return True
         if self.total is None or other.total is None or self.loops != other.loops:
@@ -395,7 +395,7 @@ class Nest:
     # --- multicast --------------------------------------------------------------------------
 
     def _is_multicast(self, site: Site) -> bool:
-        """Whether a site targets elements beside its home."""
+        """Tests whether a site targets elements beside its home."""
         home = self.frame.cells(site, home_of(site))
         targets = (self.frame.cells(site, target) for target in targets_of(site))
         return not all(isl.is_equal_map(target, home) for target in targets)

@@ -77,7 +77,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Left:
-    """What no chain of syncs orders, of a dependence."""
+    """The pairs of a dependence that no chain of syncs orders."""
 
     dependence: Dependence
     pairs: isl.Map
@@ -88,7 +88,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Discharged:
-    """What became of a dependence."""
+    """The result for one dependence: the chains that order it, the Clears, and the pairs left."""
 
     dependence: Dependence
     ordered: tuple[Ordered, ...]
@@ -99,7 +99,8 @@ class Discharged:
 def discharge(
     syncs: Syncs, record: Site, dependences: Sequence[Dependence], policy: Policy
 ) -> Iterator[Discharged]:
-    """How the dependences of one Record are ordered, and the pairs that no chain of syncs orders.
+    """Finds how the dependences of one Record are ordered, and the pairs that no chain of syncs
+    orders.
 
     Whether the record was cleared in between is asked last: most pairs are ordered all the same.
     """
@@ -135,7 +136,7 @@ def _goals(
     policy: Policy,
     exact: bool,
 ) -> list[Goal]:
-    """What is left of the pairs, with threads as coordinates where `exact`."""
+    """Returns the pairs that remain unordered, with threads as coordinates if `exact`."""
     if not asked:
         return []
     records = holder(syncs.frame, record, exact=exact)
@@ -236,7 +237,7 @@ def _take_rounds(
 
 
 def _may_be_shown(syncs: Syncs, goal: Goal, reach: Mapping[int, isl.Map], exact: bool) -> isl.Map:
-    """What is left of a goal and some sync may still show to the check's threads."""
+    """Returns the part of a goal that some sync may still show to the check's threads."""
     found = rel.empty_like(goal.left)
     for number, pairs in reach.items():
         reached = _reached(syncs.frame, syncs.site(number), goal.dependence.check, exact=exact)
@@ -285,7 +286,7 @@ def _take(goal: Goal, how: Ordered, among: isl.Map) -> None:
 
 
 def _per_thread(frame: Frame, check: Site, exact: bool) -> bool:
-    """Whether the check's threads are coordinates."""
+    """Tests whether the check's threads are coordinates."""
     assert isinstance(check.op, Check)
     return exact and not check.op.convergent and not frame.everyone(check)
 
@@ -322,7 +323,7 @@ def _seen_from_start(frame: Frame, records: Holder, check: Site) -> isl.Map:
 
 
 def _alone(site: Site) -> bool:
-    """Whether one thread executes the site."""
+    """Tests whether one thread executes the site."""
     threads = site.op.origin.threads
     return threads is not None and all(axis.extent == 1 for axis in threads.axes)
 
@@ -337,7 +338,7 @@ def _extended(frame: Frame, records: Holder, check: Site, pairs: isl.Map) -> isl
 
 
 def _instances_only(frame: Frame, records: Holder, goal: Goal) -> isl.Map:
-    """What is left, without threads."""
+    """Projects the threads out of the pairs that remain."""
     left, check = goal.left, goal.dependence.check
     if records.with_members:
         left = isl.compose(isl.inverse(instances(frame, records)), left)

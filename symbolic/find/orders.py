@@ -1,5 +1,5 @@
-"""What PHASE asks for (decision 12), as ISL finds it: an Await that a thread is ordered after, an
-arrival that is ordered after a thread, and the chains between.
+"""Finds with ISL the execution orders that PHASE asks for (decision `mbarrier-phase`): an Await
+before a thread, an arrival after a thread, and the chains between.
 
 The order is of execution: it starts at an Await with its threads, and every sync for which
 threads wait for others passes it on.
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
-    """That a thread of an instance is ordered after an Await that counts, on one element."""
+class _OrderQuery:
+    """A query: which Awaits that count is a thread of an instance ordered after, on one element?"""
 
     site: Site
     own: Mapping[Sym, CExpr]
@@ -54,7 +54,7 @@ class _Asked:
 
 
 class Ordering:
-    """What PHASE of one mbarrier asks for, at one depth."""
+    """The orders that PHASE of one mbarrier asks for, at one depth."""
 
     def __init__(self, seeker: Seeker, orders: Orders, depth: int) -> None:
         self.seeker = seeker
@@ -63,16 +63,16 @@ class Ordering:
         self.uses: BarrierUses = orders.uses
 
     def not_early(self, site: Site) -> Iterator[After]:
-        """(i) Awaits for arrival r or later, before a thread of arrival r + d."""
+        """(i) Awaits for arrival r (under `paper` or later), before a thread of arrival r + d."""
         uses, model = self.uses, self.seeker.model
         return self._awaited(
-            _Asked(
+            _OrderQuery(
                 site,
                 names_of(site, "here", model.called),
                 named(f"here.{THREAD}"),
                 element_names(len(model.variables[uses.name].shape)),
                 isl.restrict_domain(targets(uses, site), uses.ranks.deep(site, self.depth)),
-                lambda await_: self.orders.late_enough(await_, site, self.depth),
+                lambda await_: self.orders.slot_awaited(await_, site, self.depth),
             )
         )
 
@@ -81,7 +81,7 @@ class Ordering:
         uses = self.uses
         own = names_of(site, "here", self.seeker.model.called)
         return self._awaited(
-            _Asked(
+            _OrderQuery(
                 site,
                 own,
                 named(f"here.{THREAD}"),
@@ -93,7 +93,7 @@ class Ordering:
 
     # --- after an Await -------------------------------------------------------------------
 
-    def _awaited(self, asked: _Asked) -> Iterator[After]:
+    def _awaited(self, asked: _OrderQuery) -> Iterator[After]:
         """Candidates for the Await that a thread of the instance is ordered after."""
         uses, site, left = self.uses, asked.site, asked.where
         if everyone(site):
@@ -119,7 +119,9 @@ class Ordering:
         frame = self.uses.frame
         return frame.thread_after(by, site) if by_thread else frame.covered(by, site)
 
-    def _before(self, asked: _Asked, await_: Site, granted: int | None, by_thread: bool) -> isl.Map:
+    def _before(
+        self, asked: _OrderQuery, await_: Site, granted: int | None, by_thread: bool
+    ) -> isl.Map:
         """The Awaits that count after which an instance is ordered, by one grant."""
         site, counts = asked.site, asked.counts(await_)
         if by_thread:
@@ -128,7 +130,12 @@ class Ordering:
         return isl.intersect_map(ordered, counts)
 
     def _chains_to(
-        self, asked: _Asked, await_: Site, granted: int | None, relation: isl.Map, by_thread: bool
+        self,
+        asked: _OrderQuery,
+        await_: Site,
+        granted: int | None,
+        relation: isl.Map,
+        by_thread: bool,
     ) -> Iterator[After]:
         """The chains from the Awaits that a relation `[instance -> element] -> Await` gives."""
         site = asked.site
@@ -150,7 +157,9 @@ class Ordering:
         last = finder.middle(heard.full[granted], isl.inverse(reached), pairs)
         trail = Trail(finder, await_, False)
         ends = [(values, inner) for values in waits]
-        for values, hear in zip(waits, _heard(trail, heard, by, last, ends), strict=True):
+        for values, hear in zip(
+            waits, _arrivals_that_hear(trail, heard, by, last, ends), strict=True
+        ):
             yield from (After(finder.instance(await_, values), one, ()) for one, _ in hear)
 
     # --- (ii) -----------------------------------------------------------------------------
@@ -214,13 +223,15 @@ class Ordering:
         last = finder.middle(heard.full[granted], shared, functions.graph(start))
         trail = Trail(finder, await_, True)
         ends = [(inputs, values) for values in arrivals]
-        for values, hear in zip(arrivals, _heard(trail, heard, by, last, ends), strict=True):
+        for values, hear in zip(
+            arrivals, _arrivals_that_hear(trail, heard, by, last, ends), strict=True
+        ):
             there = finder.instance(arrive, values)
             for one, at in hear:
                 yield After(there, one, finder.common(by, arrive, at, values))
 
 
-def _heard(
+def _arrivals_that_hear(
     trail: Trail, heard: Grants, by: Site, found: functions.Between, ends: Sequence[Pair]
 ) -> list[list[tuple[Granted, Values]]]:
     """For each Await and what is ordered after it, candidates for an instance of `by` whose threads

@@ -1,4 +1,5 @@
-"""Which Arrive or Await answers another: the candidates for the instances that counts speak of."""
+"""Proposes the Arrive or Await that answers another: the candidates for the instances that counts
+speak of."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""PHASE (decision 12) for all sizes: on an mbarrier no arrival runs a ring ahead of a waiter, and
-no waiter a ring ahead of the arrivals.
+"""PHASE (decision `mbarrier-phase`) for all sizes: on an mbarrier no arrival runs a ring ahead of a
+waiter, and no waiter a ring ahead of the arrivals.
 
 Order here is execution order: it starts at an Await with each of its threads, and every Fence that
 joins its threads, and every Arrive or trailing barrier with the Awaits it releases, passes it on,
@@ -35,8 +35,8 @@ class _Event:
 
 
 def phase_failures(orders: Orders) -> Iterator[Finding]:
-    """Where an mbarrier violates PHASE at its depth or, where that must be found, at every depth;
-    a depth that holds everywhere is noted in `orders`.
+    """Yields violations of PHASE at an mbarrier's depth or, if the depth is to be found, at every
+    depth; stores a depth that holds in `orders`.
 
     Raises UndecidedError where its counts, or a barrier's that passes the order on, are not
     quasi-affine.
@@ -59,7 +59,7 @@ def _given_depth(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[Find
 
 
 def _events(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Event]:
-    """What fails at a depth."""
+    """Yields the violations of PHASE at one depth."""
     yield from _early_arrivals(uses, orders, depth)
     yield from _unfollowed(uses, orders, depth)
     yield from _waiters_ahead(uses, orders, depth)
@@ -138,7 +138,7 @@ class Orders:
         self._heard: dict[Holder, Grants] = {}
         self._closed: list[tuple[tuple[isl.Map, ...], Grants]] = []
         """By what is heard first."""
-        self._late: dict[tuple[int, int, int], isl.Map] = {}
+        self._slot_awaited: dict[tuple[int, int, int], isl.Map] = {}
         self._phase: dict[tuple[int, int, int], isl.Map] = {}
         self._ordered: dict[tuple[int, int | None, int, bool], isl.Map] = {}
         self._followed: dict[tuple[Holder, int | None, int], isl.Map] = {}
@@ -158,12 +158,12 @@ class Orders:
         self._closed.append((start, close_order(self.syncs, waiter, first)))
         return self._closed[-1][1]
 
-    def late_enough(self, await_: Site, site: Site, depth: int) -> isl.Map:
-        """`late_enough`, computed once."""
+    def slot_awaited(self, await_: Site, site: Site, depth: int) -> isl.Map:
+        """`slot_awaited`, computed once."""
         key = (await_.number, site.number, depth)
-        if key not in self._late:
-            self._late[key] = late_enough(self.uses, await_, site, depth)
-        return self._late[key]
+        if key not in self._slot_awaited:
+            self._slot_awaited[key] = slot_awaited(self.uses, await_, site, depth)
+        return self._slot_awaited[key]
 
     def phase_before(self, await_: Site, site: Site, depth: int) -> isl.Map:
         """`phase_before`, computed once."""
@@ -173,8 +173,8 @@ class Orders:
         return self._phase[key]
 
     def by_grants(self, waiter: Holder) -> Iterator[int | None]:
-        """What may order an instance after an Await: that its threads waited, or a grant by which
-        they hear of it."""
+        """Yields the grants that may order an instance after an Await: None for the Await's own
+        threads, or one by which they hear of it."""
         yield None
         yield from sorted(self.heard(waiter).full)
 
@@ -224,13 +224,13 @@ def _early_arrivals(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_
         asked = isl.restrict_domain(targets(uses, site), deep)
         if isl.is_empty(asked):
             continue
-        counts = {await_: orders.late_enough(await_, site, depth) for await_ in uses.awaits}
+        counts = {await_: orders.slot_awaited(await_, site, depth) for await_ in uses.awaits}
         failing = _unordered(uses, orders, site, asked, counts)
         if not isl.is_empty(failing):
             yield _Event(site, _last(uses, site), failing)
 
 
-def late_enough(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl.Map:
+def slot_awaited(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl.Map:
     """The Awaits for arrival r, and arrivals r + d (or instructions trailing on it) on their
     element, that come after them; under `paper`, those for a later arrival, too."""
     counts = isl.intersect_map(
@@ -243,8 +243,8 @@ def late_enough(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl.
 def _unordered(
     uses: BarrierUses, orders: Orders, site: Site, asked: isl.Map, counts: Mapping[Site, isl.Map]
 ) -> isl.Map:
-    """Of the instances and elements that are asked for, those with a thread that is ordered after
-    no Await that counts."""
+    """Returns those instances and elements that have a thread ordered after no Await that
+    counts."""
     left = _left(uses, orders, site, asked, counts, each=False)
     if uses.frame.everyone(site) or isl.is_empty(left):
         return rel.coalesce(left)
@@ -264,8 +264,8 @@ def _left(
     *,
     each: bool,
 ) -> isl.Map:
-    """What is asked for and no grant orders after an Await that counts; where `each`, the thread of
-    an instance is a coordinate."""
+    """Returns the queried pairs that no grant orders after an Await that counts; with `each`, the
+    thread of an instance is a coordinate."""
     for await_, that in counts.items():
         for granted in orders.by_grants(any_thread(await_)):
             if isl.is_empty(asked):
@@ -350,7 +350,8 @@ def _asked(
 
 
 def _followed(orders: Orders, waiter: Holder, arrive: Site, that: isl.Map) -> isl.Map:
-    """Of Awaits and arrivals, those of which a thread of the arrival is ordered after the Await."""
+    """Selects the pairs of Awaits and arrivals of which a thread of the arrival is ordered after
+    the Await."""
     left = that
     for granted in orders.by_grants(waiter):
         left = isl.subtract_map(left, orders.some_thread(waiter, granted, arrive))

@@ -37,7 +37,7 @@ BUDGET: Final = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """What could not be analysed, and the statement at fault."""
+    """A reason why the analysis could not decide, and the statement at fault."""
 
     reason: str
     span: Span
@@ -45,7 +45,7 @@ class Undecided:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What the analysis found: exact violations, and what it leaves open.
+    """The result of the analysis: exact violations, and the questions left open.
 
     Without violations and without `undecided` none was found, for any sizes; that is not yet
     certified.
@@ -62,8 +62,8 @@ class Findings:
 
 
 @dataclass(slots=True, eq=False)
-class _Found:
-    """What is found of one variable while it is analysed."""
+class _VariableFindings:
+    """The result for one variable while it is analysed."""
 
     violations: list[Finding] = field(default_factory=list)
     undecided: list[Undecided] = field(default_factory=list)
@@ -75,7 +75,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """How the accesses of a program are ordered, as far as ISL has found it."""
+    """The orders of a program's accesses, as far as ISL has found them."""
 
     model: Model
     discharged: Mapping[tuple[int, int], Sequence[Discharged]]
@@ -108,7 +108,7 @@ class Analysis:
         self.model = Model(program)
         self.policy = program.policy
         self.vacuous = isl.is_empty(self.model.exact_context)
-        self._found: dict[Sym, _Found] = {}
+        self._found: dict[Sym, _VariableFindings] = {}
         self._syncs: dict[Frame, Syncs] = {}
         self._discharged: dict[tuple[int, int], list[Discharged]] = {}
         self._orders: dict[Sym, Orders] = {}
@@ -123,7 +123,7 @@ class Analysis:
             return
         for variable in self.model.program.variables:
             name = variable.name
-            found = self._found.setdefault(name, _Found())
+            found = self._found.setdefault(name, _VariableFindings())
             if Topic(name) in asked and not found.accesses:
                 found.accesses = True
                 self.attempt(self.accesses, name)
@@ -136,7 +136,7 @@ class Analysis:
                 self.attempt(self.phase, name)
 
     def findings(self) -> Findings:
-        """What was found so far, in the order of the program's variables."""
+        """Gathers the results so far, in the order of the program's variables."""
         several = [
             self._found[v.name] for v in self.model.program.variables if v.name in self._found
         ]
@@ -267,8 +267,8 @@ class Analysis:
 
 
 def _violations(left: Left, pairs: isl.Map) -> Iterator[Finding]:
-    """What is left of a dependence as violations: a value that another task of the cluster wrote
-    to what resides is a hazard of its own (decision 27)."""
+    """Yields the unordered pairs of a dependence as violations; a value that another task of the
+    cluster wrote to resident memory is a hazard of its own (decision `resident-memory`)."""
     found = left.dependence
     assert isinstance(found.check.op, Check)
     kind, model = hazard(found.check.op), found.frame.model

@@ -28,7 +28,7 @@ class Ranks(Counts):
     def edge(self, site: Site, await_: Site) -> isl.Map:
         """The instances of an Arrive, or of a Record with a trailing barrier, and the Awaits that
         their tags release: on an element they target, of the same allocation, later, of a rank
-        that the Await receives; the rank is that of the home (decision 15)."""
+        that the Await receives; the rank is that of the home (decision `multicast-tags`)."""
         awaited = await_.op
         assert isinstance(awaited, Await)
         home, targets = home_of(site), targets_of(site)
@@ -59,7 +59,7 @@ class Ranks(Counts):
         return found
 
     def is_nest(self, name: Sym) -> bool:
-        """Whether a barrier's ranks are compared by order; its counts agree at the end."""
+        """Tests whether a barrier's ranks are compared by order; its counts agree at the end."""
         return self._nests.get(name) is not None
 
     def received(self, site: Site, await_: Site, plus: int) -> isl.Map:

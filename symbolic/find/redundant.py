@@ -33,8 +33,7 @@ Progress = Callable[[int, int], None]
 
 
 class NothingFound:
-    """Whether the analysis finds nothing in a program, leaves nothing open, and what it finds is
-    `certified`, where that is asked.
+    """A test for a program: no violation, nothing undecided, and `certified` accepts the findings.
 
     Sizes at which other programs were refuted are tried on the concrete machine first.
     """
@@ -79,7 +78,8 @@ class Statement:
 def redundant(
     program: Program, proved: Proved | None = None, progress: Progress | None = None
 ) -> tuple[Redundancy, ...]:
-    """What can be left out of a program, or weakened, one at a time, so that it is still proved.
+    """Finds the statements that can be left out of a program or weakened, one at a time, so that it
+    is still proved.
 
     The program itself is taken to be proved.  A barrier is left out whole where it can be, an
     Arrive and an Await together; statements that can be left out are not weakened.  `proved` is
@@ -170,7 +170,7 @@ class _Search:
                 yield Redundancy("weaken", (statement.span,), texts, text, side, row.name)
 
     def _at_most(self, row: SyncTL, other: SyncTL, side: Side) -> bool:
-        """Whether one row orders no more than another on this side."""
+        """Tests whether one row orders no more than another on this side."""
         one, two = row.under(self.program.policy), other.under(self.program.policy)
         if side == "pre":
             return one.full <= two.full and row.transitive <= other.transitive
@@ -202,7 +202,8 @@ def without_statements(program: Program, dropped: Sequence[Statement]) -> Progra
 def without_barrier(program: Program, name: Sym) -> Program:
     """The program without a barrier variable and all that uses it.
 
-    The rings that took turns with it have the depth that is then found for them (decision 12).
+    The rings that took turns with it have the depth that is then found for them (decision
+    `mbarrier-phase`).
     """
     group = _guard_group(program, name)
     variables = tuple(
@@ -215,7 +216,7 @@ def without_barrier(program: Program, name: Sym) -> Program:
 
 
 def _is_about(op: Op, name: Sym) -> bool:
-    """Whether an operation uses a variable, or requires something of it."""
+    """Tests whether an operation uses a variable, or requires something of it."""
     return name in variables_of(op) or (isinstance(op, Require) and op.variable == name)
 
 
@@ -241,7 +242,7 @@ def _counted(program: Program) -> frozenset[Sym]:
 
 
 def _signalled(program: Program, name: Sym) -> bool:
-    """Whether an instruction trails on a barrier, which cannot be left out then."""
+    """Tests whether an instruction trails on a barrier, which cannot be left out then."""
     return any(
         isinstance(op, Record) and op.trailing is not None and op.trailing.home.name == name
         for op in operations(program.body)

@@ -82,7 +82,7 @@ def refute(program: Program, findings: Findings, machine: Machine) -> Refutation
     if not confirmed:
         return _unconfirmed(findings, tried)
     assert sizes is not None
-    at = _told(sizes)
+    at = _sizes_text(sizes)
     violation = confirmed[0]
     loads = findings.evidence is not None and findings.evidence.model.loads
     for finding in () if loads else _failing_at(findings, sizes):
@@ -98,8 +98,8 @@ def refute(program: Program, findings: Findings, machine: Machine) -> Refutation
 
 
 def _approximates(findings: Findings) -> bool:
-    """Whether what is predicted may not happen: slots in nests are told by order alone, values from
-    memory by their ranges, and of tasks that are left out it is not known how many there are."""
+    """Tests whether predicted hazards may be no real ones: slots in nests are compared by order
+    alone, loaded values by ranges, and the number of left-out tasks is unknown."""
     return findings.evidence is not None and approximates(findings.evidence)
 
 
@@ -122,7 +122,7 @@ def _known_by_half(findings: Findings) -> str:
             return "slots"
 
 
-def _told(sizes: Mapping[str, int]) -> str:
+def _sizes_text(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in sizes.items())
 
 
@@ -130,7 +130,7 @@ def _unconfirmed(findings: Findings, tried: Sequence[Mapping[str, int]]) -> Unde
     first = findings.violations[0].check.op.origin.span
     if not tried:
         return Undecided("the sizes with a violation have no smallest one", first)
-    at = _told(tried[0])
+    at = _sizes_text(tried[0])
     span = next(_failing_at(findings, tried[0])).check.op.origin.span
     if _approximates(findings):
         return Undecided(
@@ -322,7 +322,7 @@ def _in_order(program: Program, violations: Iterable[Violation]) -> tuple[Violat
 
 
 def pair_of(violation: Violation) -> Pair:
-    """What tells one hazard from another."""
+    """Returns the key that distinguishes one hazard from another."""
     return _pair(violation.kind, violation.variable, violation.check, violation.record)
 
 
@@ -342,7 +342,8 @@ def _line(violation: Violation) -> Span | None:
 
 
 def _pair(kind: HazardKind, variable: str, check: Op, record: Op | None) -> Pair:
-    """Of a late Arrive and of PHASE the machine names the last of several Awaits at fault."""
+    """Makes the key; without the record of a late Arrive and of PHASE, for which the machine names
+    the last of several Awaits at fault."""
     several = kind in (HazardKind.DEADLOCK, HazardKind.PHASE)
     first = None if several or record is None else record.origin.span
     return kind, variable, first, check.origin.span

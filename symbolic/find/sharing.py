@@ -1,4 +1,4 @@
-"""Which instances share threads: decided on the iterators that choose the threads.
+"""Relates instances that share threads, on the iterators that choose the threads.
 
 Few sites differ in their thread mapping, and a mapping reads few of the iterators around it.  So
 two mappings are compared once, as functions of these iterators, for all the sites that have them.

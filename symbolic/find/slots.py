@@ -1,4 +1,4 @@
-"""Which instances have one slot: their counts differ by a multiple of the ring.
+"""Relates instances of one slot: their counts differ by a multiple of the ring.
 
 Where counts are expressions that is exact.  In nests they are compared by order: within one
 iteration of the loops that are set apart by the counts there, and from one iteration to a later

@@ -1,5 +1,5 @@
-"""Whether a refutation is at the smallest sizes: Z3 and the concrete machine have a look at what
-is smaller, since ISL's lexicographic minimum may drop a part of a domain (decision 25).
+"""Checks with Z3 and the concrete machine that a refutation is at the smallest sizes, since ISL's
+lexicographic minimum may drop a part of a domain (decision `confirmed-answers`).
 
 Sizes are compared by their rank: the sum of their magnitudes, then the magnitudes of index
 arguments, then all values in order.
@@ -39,8 +39,8 @@ WORK: Final = 1_000_000
 
 
 def soon(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...] | None:
-    """What the machine finds first at the sizes; None where that takes too much work, which is
-    counted: it does not depend on how busy a computer is."""
+    """Runs the machine at the sizes up to its first violation; None where that takes too much
+    work, which is counted: it does not depend on how busy a computer is."""
     try:
         return fast.run(program, sizes, most=WORK).violations
     except fast.WorkLimitError:
@@ -109,10 +109,10 @@ def _better(
 def _unproved(
     findings: Findings, ranks: Ranks, sizes: Mapping[str, int]
 ) -> tuple[str, dict[str, int] | None]:
-    """Why it is not proved that nothing smaller fails, and where Z3 would look for a failure;
-    no reason where it is proved."""
+    """Returns why smaller sizes are not proved free of failures ("" if they are), and sizes at
+    which Z3 expects one."""
     if findings.undecided:
-        return _said(findings.undecided[0]), None
+        return _reason_text(findings.undecided[0]), None
     below = [smt.less(ranks.constants, ranks.of(sizes))]
     return _first_case(findings, ranks, below)
 
@@ -120,8 +120,8 @@ def _unproved(
 def _first_case(
     findings: Findings, ranks: Ranks, conditions: list[str]
 ) -> tuple[str, dict[str, int] | None]:
-    """Why not all obligations are proved where conditions hold of the rank of sizes, and the
-    smallest sizes at which the first of them fails; no reason where they are."""
+    """Returns why some obligation is not proved under these conditions on the rank ("" if all are),
+    and the smallest sizes at which the first one fails."""
     failing: list[str] = []
 
     def ask(script: str) -> smt.Reply:
@@ -136,12 +136,12 @@ def _first_case(
     if isinstance(answer, Proof):
         return "", None
     if not failing:
-        return _said(answer), None
+        return _reason_text(answer), None
     found = smt.smallest_model(failing[0], ranks.constants)
-    return _said(answer), None if isinstance(found, str) else ranks.sizes(found)
+    return _reason_text(answer), None if isinstance(found, str) else ranks.sizes(found)
 
 
-def _said(open_question: Undecided) -> str:
+def _reason_text(open_question: Undecided) -> str:
     return f"line {open_question.span.line}: {open_question.reason}"
 
 
@@ -158,7 +158,7 @@ class Ranks:
         self.constants = [f"rank{at}" for at in range(1 + magnitudes + len(self.kinds))]
 
     def of(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """What is compared of sizes."""
+        """Returns the rank of the sizes, to compare."""
         indices = [abs(sizes[name]) for name, kind in self.kinds.items() if kind == "index"]
         values = [sizes[name] for name in self.kinds]
         return (sum(map(abs, values)), *indices, *values)

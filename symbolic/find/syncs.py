@@ -41,8 +41,8 @@ class Syncs:
         self._certain: dict[frozenset[Site], Syncs] = {}
 
     def certain(self, loaded: Set[Access]) -> Syncs:
-        """Those that read no other values from memory than these: whether any other is executed,
-        and which, nobody knows who does not read the value that it reads."""
+        """Returns the syncs whose execution depends on no loaded values but these; without these
+        values nobody knows whether another one is executed."""
 
         def some(sites: list[Site]) -> list[Site]:
             return [site for site in sites if loaded_from(site) <= loaded]
@@ -67,13 +67,14 @@ class Syncs:
 
     @property
     def joining(self) -> list[Site]:
-        """Those that pass execution order on (decision 12)."""
+        """Returns the syncs that pass execution order on (decision `mbarrier-phase`)."""
         joins = self.frame.model.joins
         return [*(site for site in self.firing if joins(site)), *self.trailing]
 
     @property
     def between_tasks(self) -> bool:
-        """Whether tasks wait for each other, so that chains are as long as there are tasks."""
+        """Tests whether tasks wait for each other, so that chains are as long as there are
+        tasks."""
         variables = self.frame.model.variables
         barriers = (site.op.barrier for site in self.awaits if isinstance(site.op, Await))
         return any(variables[barrier.name].counts_all for barrier in barriers)
@@ -114,7 +115,7 @@ class Syncs:
                     yield await_, edge
 
     def grants(self, fired: isl.Map, site: Site) -> Iterator[tuple[Site, isl.Map]]:
-        """What the firing of a Fence or Arrive leads to: the granting sites."""
+        """Yields the granting sites that follow when a Fence or Arrive fires."""
         if isl.is_empty(fired):
             return
         if isinstance(site.op, Fence):

@@ -29,7 +29,7 @@ def telling(program: Program) -> Iterator[dict[str, int]]:
     Of loops whose iterations depend on sizes; of what no sizes are, or Z3 cannot find, none.
     """
     for least, meant in ((_ring(program) + 2, _synchronises), (TASKS, lambda loop: loop.tasks)):
-        sought = _Sought(Int(least), meant)
+        sought = _IterationConditions(Int(least), meant)
         sought.block(program.body, ())
         if sought.conditions:
             found = next(admitted(program, also=sought.conditions, of=sought.iterators), None)
@@ -51,14 +51,15 @@ def _ring(program: Program) -> int:
 
 
 def _synchronises(loop: Loop) -> bool:
-    """Whether it is an ordinary loop of the program's in which threads synchronise."""
+    """Tests whether it is an ordinary loop of the program's in which threads synchronise."""
     marked = loop.tasks or loop.threads or loop.slot is not None or loop.source is not None
     return not marked and any(isinstance(op, Arrive | Await) for op in operations(loop.body))
 
 
 @dataclass
-class _Sought:
-    """What holds where the loops meant have as many iterations: of sizes, and of iterators."""
+class _IterationConditions:
+    """Collects conditions on sizes and iterators under which the loops meant have at least this
+    many iterations."""
 
     least: Int
     meant: Callable[[Loop], bool]

@@ -1,4 +1,5 @@
-"""Loads that end every run: no value is in their range, whatever memory has (decision 32).
+"""Loads that end every run: no value is in their range, whatever memory has (decision
+`loaded-values`).
 
 Of such a run nothing is claimed, so that nothing refutes a program that has no other; and a proof,
 which knows of two instances alone that no load before them has ended the run, may fail.

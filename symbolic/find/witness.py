@@ -120,7 +120,7 @@ class Seeker:
     def chains(self, record: int, check: int) -> tuple[Chain, ...]:
         """In `first.`, `second.` and `element.`: candidates for what orders the two."""
         key = (record, check)
-        return _kept(self._chains, key, lambda: tuple(self._chained(record, check)))
+        return _compute_once(self._chains, key, lambda: tuple(self._chained(record, check)))
 
     def _chained(self, record: int, check: int) -> Iterator[Chain]:
         first, second = self.model.sites[record], self.model.sites[check]
@@ -144,13 +144,13 @@ class Seeker:
 
     def _names_of(self, site: Site, prefix: str) -> Mapping[Sym, CExpr]:
         key = (site.iterators, prefix)
-        return _kept(self._names, key, lambda: names_of(site, prefix, self.model.called))
+        return _compute_once(self._names, key, lambda: names_of(site, prefix, self.model.called))
 
     # --- initialised memory ---------------------------------------------------------------
 
     def writes(self, read: int) -> tuple[At, ...]:
         """In `here.` and `element.`: candidates for what has written an element that is read."""
-        return _kept(self._written, read, lambda: tuple(self._writes(read)))
+        return _compute_once(self._written, read, lambda: tuple(self._writes(read)))
 
     def _writes(self, read: int) -> Iterator[At]:
         site = self.model.sites[read]
@@ -172,7 +172,7 @@ class Seeker:
     # --- counts ---------------------------------------------------------------------------
 
     def apart(self, barrier: str) -> int:
-        """Of how many outer loops the iterations are counted apart; 0 outside nests."""
+        """Returns the number of outer loops whose iterations are counted apart; 0 outside nests."""
         self._totals.setdefault(barrier, None)
         return len(self._counting(self._barriers[barrier]).apart)
 
@@ -185,7 +185,7 @@ class Seeker:
 
     def count(self, site: int, *, arrivals: bool) -> Pieces:
         """In `here.`: how many Arrives, or Awaits, come before an instance on its element."""
-        return _kept(self._counts, (site, arrivals), lambda: self._count(site, arrivals))
+        return _compute_once(self._counts, (site, arrivals), lambda: self._count(site, arrivals))
 
     def _count(self, number: int, arrivals: bool) -> Pieces:
         site = self.model.sites[number]
@@ -214,7 +214,7 @@ class Seeker:
 
     def partners(self, aim: Aim, *sites: int) -> tuple[At, ...]:
         """In `here.` and, of a second site, `other.`; of the last in `outer.` and `element.`."""
-        return _kept(self._near, (aim, sites), lambda: tuple(self._partners(aim, sites)))
+        return _compute_once(self._near, (aim, sites), lambda: tuple(self._partners(aim, sites)))
 
     def _partners(self, aim: Aim, sites: tuple[int, ...]) -> Iterator[At]:
         first, *rest = (self.model.sites[number] for number in sites)
@@ -234,7 +234,7 @@ class Seeker:
 
     def ordered(self, order: Order, site: int) -> tuple[After, ...]:
         """In `here.` and, of an arrival, `element.`: candidates for what PHASE asks for."""
-        return _kept(self._phased, (order, site), lambda: tuple(self._ordered(order, site)))
+        return _compute_once(self._phased, (order, site), lambda: tuple(self._ordered(order, site)))
 
     def _ordered(self, order: Order, number: int) -> Iterator[After]:
         site = self.model.sites[number]
@@ -252,7 +252,7 @@ class Seeker:
         return of[order](site)
 
 
-def _kept(known: dict[Key, Found], key: Key, find: Callable[[], Found]) -> Found:
+def _compute_once(known: dict[Key, Found], key: Key, find: Callable[[], Found]) -> Found:
     if key not in known:
         known[key] = find()
     return known[key]

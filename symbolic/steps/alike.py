@@ -1,4 +1,4 @@
-"""Whether two values are the same function of what is read."""
+"""Decides whether two values are the same function of their reads."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def numbered(scalar: Scalar, constants: Mapping[Sym, Constant], reads: Iterator[
 
 
 def same(old: Term, new: Term) -> bool:
-    """Whether two values are one, but that the sides of a sum or product may be exchanged."""
+    """Tests whether two values are equal but for exchanged sides of a sum or product."""
     if old.dtype is not new.dtype:
         return False
     match old, new:
@@ -74,7 +74,8 @@ def same(old: Term, new: Term) -> bool:
 
 
 def is_image(old: Program, new: Program, image: Image) -> bool:
-    """Whether the new statement computes what the old one does, of reads in the given order."""
+    """Tests whether the new statement computes what the old one does, of reads in the given
+    order."""
     was, now = old.statements[image.old], new.statements[image.new]
     reads = image.reads
     if was.kind != now.kind or sorted(reads) != [*range(len(was.reads))]:
@@ -86,14 +87,14 @@ def is_image(old: Program, new: Program, image: Image) -> bool:
 
 
 def is_copy(new: Program, statement: Statement, *, any_kind: bool = False) -> bool:
-    """Whether a statement is `x[...] = y[...]`, without a conversion; or adds so."""
+    """Tests whether a statement is `x[...] = y[...]`, without a conversion; or adds so."""
     types = {new.by_name[c.variable].dtype for c in (*statement.reads, statement.target)}
     plain = any_kind or statement.kind == "="
     return plain and statement.value == Nth(0) and len(types) == 1
 
 
 def is_zero_text(text: str) -> bool:
-    """Whether a text is the number zero."""
+    """Tests whether a text is the number zero."""
     return number(text) == 0
 
 
@@ -103,7 +104,8 @@ def number(text: str) -> float | int:
 
 
 def meaning(program: Program, statement: Statement, reads: Iterator[int]) -> Term:
-    """What a statement assigns or adds, typed, its reads numbered from the left."""
+    """Returns the typed value that a statement assigns or adds, its reads numbered from the
+    left."""
     types: dict[Sym, DataType] = {}
     constants: dict[Sym, Constant] = {}
 

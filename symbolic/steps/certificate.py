@@ -59,7 +59,7 @@ and there is no certificate."""
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a step is: its place in a derivation, and what was said."""
+    """Identity of a step: its place in a derivation, the primitive, and its arguments."""
 
     procedure: str
     number: int
@@ -102,7 +102,7 @@ def files(
 
 
 def made_json(made: Made) -> dict[str, Json]:
-    """What a step is, as JSON."""
+    """Returns a step's identity as JSON."""
     return {
         "procedure": made.procedure,
         "number": made.number,

@@ -56,7 +56,7 @@ def twice(step: Step) -> Iterator[Draft]:
 
 
 def kept(step: Step) -> Iterator[Draft]:
-    """Where an old statement is said to be kept, a new one is it."""
+    """Drafts the obligation that each old statement said to be kept is a new one."""
     for old, pieces in step.witness.kept.items():
         access = step.old.statements[old].write
         if not step.counts(access):
@@ -88,7 +88,7 @@ def _is_kept_by(step: Step, image: Image, now: Instance, was: Instance) -> BExpr
 
 
 def _kept_where(step: Step, was: Instance) -> BExpr:
-    """Where an old instance is said to be kept."""
+    """Returns the condition under which the witness keeps an old instance."""
     pieces = step.witness.kept.get(was.number, ())
     return some(substitute_bool(piece.where, was.values) for piece in pieces)
 
@@ -175,7 +175,7 @@ def _overwriting(
 
 
 def clips(step: Step) -> Iterator[Draft]:
-    """What is read as zero, outside of a clipped operand, was read as zero."""
+    """Drafts the obligation that reads outside of a clipped operand, now zero, were zero before."""
     for image in step.images:
         ask = step.question()
         now = ask.instance(step.new, image.new, "here")

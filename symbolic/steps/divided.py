@@ -28,7 +28,7 @@ def divided(step: Step) -> Iterator[Draft]:
 
 
 def divides(program: Program, statement: Statement) -> bool:
-    """Whether a statement divides integers by what may be zero."""
+    """Tests whether a statement divides integers by an expression that may be zero."""
     return any(
         part.function == "/" and part.dtype in INTEGERS and not _is_nonzero(part.arguments[1])
         for part in _operations(meaning(program, statement, count()))

@@ -1,4 +1,4 @@
-"""Which accesses of statements that are read as others are of one element: data, not believed."""
+"""Accesses that are of one element, for statements that are read as others: data, not believed."""
 
 from __future__ import annotations
 

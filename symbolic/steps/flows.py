@@ -139,11 +139,11 @@ def _right(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
                 read.after(moment(by, write)),
             ]
             for one in read.stands:
-                ways = [_alike(one, other) for other in step.stands(by, write)]
+                ways = [_stand_for_one(one, other) for other in step.stands(by, write)]
                 yield every([one.where, opposite(every([*parts, some(ways)]))])
 
 
-def _alike(one: Stands, other: Stands) -> BExpr:
+def _stand_for_one(one: Stands, other: Stands) -> BExpr:
     if one.variable != other.variable:
         return FALSE
     return every([other.where, same_element(one.cell, other.cell)])
@@ -208,7 +208,7 @@ def _since(step: Step, read: _Read, source: Source, time: Sequence[CExpr]) -> BE
 
 
 def zeros(step: Step) -> Iterator[Draft]:
-    """Where a read is said to find zero, what wrote last is an assignment of zero.
+    """Drafts the obligation that the last write before a read said to find zero assigns zero.
 
     By induction over time: that one's own reads come earlier.
     """

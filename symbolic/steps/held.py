@@ -1,4 +1,4 @@
-"""Whether a variable holds a term as it is, so that it may be kept before it is added.
+"""Decides whether a variable holds a term as it is, so that it may be kept before it is added.
 
 `y += e` adds in the wider of both types, and rounds after; `t = e; y += t` rounds e first.  Both
 are the same where e is a number that a variable of the type of y holds.  Integers wrap around,
@@ -37,7 +37,7 @@ HOLDS: Final[Mapping[DataType, frozenset[DataType]]] = {
 
 
 def is_held(term: Term, dtype: DataType, kinds: Sequence[DataType]) -> bool:
-    """Whether it is the same to convert a term to the type of a sum before it is added.
+    """Tests whether converting a term to the type of a sum before adding it changes nothing.
 
     `kinds` are the types of the variables that it reads, by the number of the read.
     """
@@ -64,7 +64,7 @@ def is_held(term: Term, dtype: DataType, kinds: Sequence[DataType]) -> bool:
 
 
 def same_value(old: Program, was: Statement, new: Program, now: Statement) -> bool:
-    """Whether two statements put the same of their reads, in order, into sums of one type: an
+    """Tests whether two statements put the same of their reads, in order, into sums of one type: an
     assignment as it is rounded, `+=` as it is added."""
     types = old.by_name[was.target.variable].dtype, new.by_name[now.target.variable].dtype
     if types[0] is not types[1] or len(was.reads) != len(now.reads):
@@ -76,7 +76,7 @@ def same_value(old: Program, was: Statement, new: Program, now: Statement) -> bo
 
 
 def adds_held(program: Program, statement: Statement) -> bool:
-    """Whether the variable that a statement adds to holds what is added."""
+    """Tests whether the variable that a statement adds to holds the added term."""
     kinds = [program.by_name[cell.variable].dtype for cell in statement.reads]
     dtype = program.by_name[statement.target.variable].dtype
     return is_held(meaning(program, statement, iter(range(len(kinds)))), dtype, kinds)

@@ -27,7 +27,7 @@ class Instance:
 
     @property
     def statement(self) -> Statement:
-        """What is executed."""
+        """The statement that is executed."""
         return self.program.statements[self.number]
 
     def form(self, expr: CExpr) -> CExpr:
@@ -112,7 +112,7 @@ def is_same_access(old: Program, image: Image, new: Instance, access: Access) ->
 
 
 def moment(of: Instance, access: Access) -> tuple[CExpr, ...]:
-    """When an access is made: reads of a statement come before its write."""
+    """Returns the time of an access: reads of a statement come before its write."""
     time = tuple(map(of.form, of.statement.time))
     padding = (Int(0),) * (of.program.depth - len(time))
     return (*time, *padding, Int(int(access.writes)))
@@ -167,7 +167,7 @@ class Question:
         return found
 
     def assume(self, formula: BExpr) -> None:
-        """What is known."""
+        """Assumes a formula."""
         self._script.assume(formula)
 
     def expose(self, failures: Iterable[BExpr], claim: str) -> str:

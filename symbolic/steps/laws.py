@@ -45,7 +45,7 @@ def _sides(record: Record) -> tuple[Program, Program]:
 
 
 def shape_of_laws(record: Record) -> str | None:
-    """What is wrong with the laws of a record whatever they say, in words."""
+    """Returns the fault in the shape of a record's laws, in words; None if there is none."""
     whole, parts = _sides(record)
     numbers = [
         [n for law in record.laws for n in law.whole],
@@ -99,7 +99,7 @@ def _shape(whole: Program, parts: Program, law: Law) -> str | None:
 
 
 def assumed_by_laws(record: Record, elements: Elements) -> tuple[str, ...]:
-    """What has to be assumed for the parts to do what the wholes do.
+    """Returns the assumptions under which the parts do what the wholes do.
 
     Raises WitnessError where they do not.
     """
@@ -130,8 +130,8 @@ def _differs_for_reals(whole: Program, parts: Program, law: Law, classes: Classe
             unread = cell is other.target and other.kind == "="
             if cell.variable not in whole.by_name and number not in known and not unread:
                 raise WitnessError(f"`{other.text}` reads what nobody wrote")
-        known[numbers[-1]] = _kept(parts, other, _run(parts, other, numbers, known))
-    mine = _kept(whole, one, _run(whole, one, classes[0], {}))
+        known[numbers[-1]] = _read_back(parts, other, _run(parts, other, numbers, known))
+    mine = _read_back(whole, one, _run(whole, one, classes[0], {}))
     its = known.get(target, Leaf(target, COMPUTES[dtype], dtype))
     if exactly(mine, its):
         return False
@@ -158,7 +158,7 @@ def _fit(statements: tuple[Statement, ...], classes: Classes) -> None:
 def _run(
     program: Program, statement: Statement, numbers: tuple[int, ...], known: Mapping[int, Tree]
 ) -> Tree:
-    """What a statement computes, before it is stored."""
+    """Returns the value that a statement computes, before it is stored."""
 
     def put(term: Term) -> Tree:
         match term:
@@ -184,7 +184,7 @@ def _run(
     return Operation("+", (before, term), term.dtype)  # type: ignore[arg-type]
 
 
-def _kept(program: Program, statement: Statement, value: Tree) -> Tree:
+def _read_back(program: Program, statement: Statement, value: Tree) -> Tree:
     """The value as it is read again from what the statement writes."""
     dtype = program.by_name[statement.target.variable].dtype
     if isinstance(value, Leaf) and value.kept is dtype:
@@ -204,8 +204,8 @@ def laws(step: Step, elements: Elements) -> Iterator[Draft]:
         sides = [(whole, n) for n in law.whole], [(parts, n) for n in law.parts]
         if len(law.whole) == 1:
             places = list(zip((*sides[0], *sides[1]), classes, strict=True))
-            yield from _same(step, places)
-            yield from _apart(step, places[1:])
+            yield from _one_element_each(step, places)
+            yield from _reads_disjoint(step, places[1:])
         for program, number in (*sides[0], *sides[1]):
             if program is step.new:
                 yield _bounds(step, number)
@@ -214,7 +214,7 @@ def laws(step: Step, elements: Elements) -> Iterator[Draft]:
 _Places = list[tuple[tuple[Program, int], tuple[int, ...]]]
 
 
-def _same(step: Step, places: _Places) -> Iterator[Draft]:
+def _one_element_each(step: Step, places: _Places) -> Iterator[Draft]:
     """Accesses of one number are of one element."""
     (program, first), _ = places[0]
     ask = step.question()
@@ -229,12 +229,14 @@ def _same(step: Step, places: _Places) -> Iterator[Draft]:
                 continue
             one = tuple(here.form(e) for e in known[at])  # type: ignore[arg-type]
             fails.append(every([exists(here), opposite(same_element(one, element(here, cell)))]))
-    claim = f"What {_said(step, program, first)} and its parts access is one element or another."
+    claim = (
+        f"What {_words_of(step, program, first)} and its parts access is one element or another."
+    )
     yield Draft("SAME", ((_which(step, program), first),), claim, ask.expose(fails, claim))
 
 
-def _apart(step: Step, parts: _Places) -> Iterator[Draft]:
-    """What is read is none of the other elements that were written."""
+def _reads_disjoint(step: Step, parts: _Places) -> Iterator[Draft]:
+    """Drafts the obligation that no read is of another element that was written."""
     (program, first), _ = parts[0]
     ask = step.question()
     here = ask.instance(program, first, "here")
@@ -250,7 +252,7 @@ def _apart(step: Step, parts: _Places) -> Iterator[Draft]:
                     one = tuple(here.form(e) for e in index)  # type: ignore[arg-type]
                     fails.append(every([exists(here), same_element(one, element(here, cell))]))
         written[numbers[-1]] = statement.target.variable, statement.target.index
-    claim = f"What {_said(step, program, first)} and those after it read is not written before."
+    claim = f"What {_words_of(step, program, first)} and those after it read is not written before."
     yield Draft("APART", ((_which(step, program), first),), claim, ask.expose(fails, claim))
 
 
@@ -270,5 +272,5 @@ def _which(step: Step, program: Program) -> str:
     return "new" if program is step.new else "old"
 
 
-def _said(step: Step, program: Program, number: int) -> str:
+def _words_of(step: Step, program: Program, number: int) -> str:
     return step.said(_which(step, program), number)

@@ -1,4 +1,4 @@
-"""When two typed values are the same: exactly, or for real numbers.
+"""Compares typed values: exactly, or as real numbers.
 
 A value is run through the mind as a tree of typed operations over elements.  Two trees are the same
 exactly if they are equal but for the order of what may be exchanged.  Else they are multiplied out:
@@ -22,7 +22,7 @@ MOST: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """What an element was before, by the number of the element."""
+    """The earlier value of an element, by the number of the element."""
 
     number: int
     dtype: DataType
@@ -47,13 +47,13 @@ _EXCHANGED: Final = frozenset({"+", "*", "min", "max"})
 
 
 def exactly(one: Tree, other: Tree) -> bool:
-    """Whether both are computed alike."""
+    """Tests whether both are computed alike."""
     return _shape(one) == _shape(other)
 
 
 def as_numbers(one: Tree, other: Tree, dtype: DataType) -> bool | None:
-    """Whether both are the same number in a type: True for real numbers alone, False exactly;
-    None if that is not seen."""
+    """Compares both as numbers in a type: True if equal for real numbers alone, False if exactly;
+    None if not seen."""
     width = _width(dtype)
     if width and (_meets_floats(one) or _meets_floats(other)):
         return None
@@ -142,7 +142,7 @@ def _is_number(value: float, width: int) -> bool:
 
 
 def _is_infinite(tree: object) -> bool:
-    """Whether it may be, of a constant in it, given real numbers."""
+    """Tests whether a constant in it may be infinite, given real numbers."""
     if _infinity(tree) is not None:
         return True
     match tree:

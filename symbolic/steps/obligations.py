@@ -43,7 +43,7 @@ from exogpu.symbolic.steps.witnesses import Found
 
 
 def unlike(record: Record) -> str | None:
-    """What of the map is wrong whatever the sizes, in words."""
+    """Returns a fault of the map that holds whatever the sizes, in words."""
     old, new = record.old, record.new
     for program in (old, new):
         if (why := _odd(program)) is not None:
@@ -85,7 +85,7 @@ def unlike(record: Record) -> str | None:
 
 
 def _odd(program: Program) -> str | None:
-    """What no procedure has: reads out of order, two statements at one time."""
+    """Returns a fault that no procedure has: reads out of order, two statements at one time."""
     after: dict[tuple[object, ...], object] = {}
     for statement in program.statements:
         if [*_reads(statement.value)] != [*range(len(statement.reads))]:
@@ -119,7 +119,7 @@ def _reads(value: Value) -> Iterator[int]:
 
 
 def assumed(record: Record, found: Found) -> tuple[str, ...]:
-    """What has to be assumed of this step beside what is of every one.  Raises WitnessError."""
+    """Returns the assumptions of this step beside those of every one. Raises WitnessError."""
     return assumed_by_laws(record, found) if isinstance(found, Elements) else ()
 
 

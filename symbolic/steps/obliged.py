@@ -26,7 +26,7 @@ class Obliged:
     smt: str
 
     def to_json(self) -> Mapping[str, Json]:
-        """What a certificate says of it, beside the answer."""
+        """Returns the obligation as JSON, without the answer."""
         return {"name": self.name, "kind": self.kind, "claim": self.claim}
 
 
@@ -48,5 +48,5 @@ def obliged(record: Record, witness: Found) -> Iterator[Obliged]:
 
 
 def entry(one: Mapping[str, Any]) -> dict[str, Any]:
-    """What a certificate says of an obligation, without the answer."""
+    """Selects the fields of an obligation that a certificate states, without the answer."""
     return {key: one[key] for key in ("name", "kind", "claim")}

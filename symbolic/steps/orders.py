@@ -25,7 +25,7 @@ Both: TypeAlias = tuple[Access, Access]
 
 
 def orders(step: Step) -> Iterator[Draft]:
-    """Of two images that depend on each other, the later one still comes later."""
+    """Drafts the obligation that two dependent images stay in order."""
     for sooner, later in product(step.images, repeat=2):
         pairs = list(product(step.pairs(sooner), step.pairs(later)))
         depending = [(a, b) for a, b in pairs if _depends(a[1], b[1])]
@@ -48,7 +48,7 @@ def orders(step: Step) -> Iterator[Draft]:
 
 
 def _depends(one: Access, other: Access) -> bool:
-    """Whether the order of two accesses of one element counts."""
+    """Tests whether the order of two accesses of one element counts."""
     if one.cell.variable != other.cell.variable or (one.reduces and other.reduces):
         return False
     return one.writes or other.writes

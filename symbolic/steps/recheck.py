@@ -243,7 +243,7 @@ def derivations_in(folder: Path) -> tuple[Path, ...]:
 
 
 def derivation(folder: Path, remake: Remake = lambda procedure, steps: None) -> Rechecked | None:
-    """What the list of a derivation says of its steps; None where the folder has none.
+    """Rechecks the list of a derivation's steps; None if the folder has none.
 
     That each step is what it says is for the certificates in the folder to show.  Raises
     ExoGpuError for what cannot be read as a list.

@@ -1,5 +1,5 @@
-"""What a step's certificate is about: two procedures as the statements in them, and the map
-between these.
+"""Subject of a step's certificate: two procedures as the statements in them, and the map between
+these.
 
 Calls and windows are opened, launches are their bodies, and loop modes and synchronisation are left
 out: what is left means something sequentially.  Variables have one name each, and expressions are
@@ -195,6 +195,6 @@ class Record:
 
     @property
     def by_results(self) -> bool:
-        """Whether both procedures are compared by what they leave, and nothing is said of their
+        """Tests whether the procedures are compared by their results, and not by their
         statements."""
         return self.compared == "results"

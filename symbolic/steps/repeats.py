@@ -35,7 +35,7 @@ def repeated(step: Step) -> Iterator[Draft]:
         time = moment(here, here.statement.write)
         ways = [
             every([where, earlier(moment(by, by.statement.write), time)])
-            for where, by in _kept(step, image, was)
+            for where, by in _new_places(step, image, was)
         ]
         claim = f"What {said} computes was computed before."
         fails = every([is_one(step.old, image, here), opposite(some(ways))])
@@ -45,8 +45,8 @@ def repeated(step: Step) -> Iterator[Draft]:
         yield Draft("AGAIN", about, claim, ask.expose([*_changed(step, image, ask)], claim))
 
 
-def _kept(step: Step, image: Image, was: Instance) -> Iterator[tuple[BExpr, Instance]]:
-    """Where the old instance is now, in pieces."""
+def _new_places(step: Step, image: Image, was: Instance) -> Iterator[tuple[BExpr, Instance]]:
+    """Yields the new places of an old instance, in pieces."""
     for piece in step.witness.kept.get(image.old, ()):
         by = named_instance(step.new, piece.at, was.values)
         yield substitute_bool(piece.where, was.values), by
@@ -63,7 +63,7 @@ def _changed(step: Step, image: Image, ask: Question) -> Iterator[BExpr]:
             time = moment(by, write)
             since = [
                 every([where, earlier(moment(first, before), time)])
-                for where, first in _kept(step, image, was)
+                for where, first in _new_places(step, image, was)
             ]
             yield every(
                 [

@@ -31,7 +31,7 @@ from exogpu.symbolic.steps.record import (
 
 
 def is_scaled(whole: Program, parts: Program, law: Law) -> str | None:
-    """What is wrong with a law of three statements and two, in words."""
+    """Returns the fault in a law of three statements and two, in words; None if there is none."""
     if len(law.whole) != 3 or len(law.parts) != 2:
         return "no law is known of these statements"
     zero, total, scale = (whole.statements[n] for n in law.whole)
@@ -76,7 +76,8 @@ def is_scaled(whole: Program, parts: Program, law: Law) -> str | None:
 
 
 def scaled_assumes(parts: Program, law: Law) -> bool:
-    """Whether it holds for real numbers alone.  Raises WitnessError where it does not hold."""
+    """Returns true if the law holds for real numbers alone. Raises WitnessError where it does not
+    hold."""
     second = parts.statements[law.parts[1]]
     dtype = parts.by_name[second.target.variable].dtype
     types = {parts.by_name[cell.variable].dtype for cell in second.reads}
@@ -104,7 +105,7 @@ def _is_zero(statement: Statement) -> bool:
 
 
 def _read(statement: Statement, value: Value) -> Cell | Number | None:
-    """What a value is that is one element or number."""
+    """Returns a value's one element or number; None for other values."""
     match value:
         case Nth():
             return statement.reads[value.read]

@@ -138,13 +138,13 @@ class Side:
         return passed_on(self.program)
 
     def is_term(self, number: int) -> bool:
-        """Whether a statement writes an expression."""
+        """Tests whether a statement writes an expression."""
         return not is_nothing(self.program.statements[number]) and number not in self.copies
 
     # --- sets -------------------------------------------------------------------------------
 
     def sources(self, reader: Reader) -> Iterator[Source]:
-        """Of what the terms of a read may be."""
+        """Yields the possible sources of the terms of a read."""
         yield from self.sums.terms.get(reader, {})
 
     def has(self, read: Read, term: Term) -> BExpr:
@@ -172,7 +172,7 @@ class Side:
                     raise WitnessError("a term came by no write")
 
     def gives(self, of: Instance, term: Term) -> BExpr:
-        """What an instance writes has a term."""
+        """Returns the condition that the value an instance writes has a term."""
         statement = of.statement
         if is_nothing(statement):
             return FALSE
@@ -181,7 +181,7 @@ class Side:
         return term.same(Term(of.number, of.at))
 
     def given_by(self, number: int) -> tuple[Source, ...]:
-        """Of what the terms of a write may be."""
+        """Returns the possible sources of the terms of a write."""
         statement = self.program.statements[number]
         if is_nothing(statement):
             return ()
@@ -240,5 +240,5 @@ def values_of(names: Sequence[CVar], at: Sequence[CExpr]) -> dict[Sym, CExpr]:
 
 
 def is_nothing(statement: Statement) -> bool:
-    """Whether zero is written, as such."""
+    """Tests whether a statement writes the number zero."""
     return isinstance(statement.value, Number) and is_zero_text(statement.value.text)

@@ -52,7 +52,7 @@ class Draft(NamedTuple):
 
 
 class Stands(NamedTuple):
-    """Where it holds, an access stands for an element of an old variable."""
+    """A condition, and the element of an old variable that an access stands for under it."""
 
     where: BExpr
     variable: str
@@ -83,7 +83,7 @@ class Step:
 
     @cached_property
     def images(self) -> tuple[Image, ...]:
-        """Those of which an access is of a variable that has changed."""
+        """Selects the images with an access of a variable that has changed."""
         return tuple(one for one in self.record.images if any(self.pairs(one)))
 
     def pairs(self, image: Image) -> Iterator[tuple[Access, Access]]:
@@ -112,11 +112,11 @@ class Step:
 
     @cached_property
     def again(self) -> Mapping[int, Image]:
-        """What is computed once more, by the new statement."""
+        """Maps each new statement that computes something once more to its image."""
         return {image.new: image for image in self.record.again}
 
     def counts(self, access: Access) -> bool:
-        """Whether an access is of a variable that has changed."""
+        """Tests whether an access is of a variable that has changed."""
         return access.cell.variable in self.about
 
     @cached_property
@@ -137,7 +137,8 @@ class Step:
     # --- what accesses stand for ------------------------------------------------------------
 
     def stands(self, of: Instance, access: Access) -> tuple[Stands, ...]:
-        """What an access of a new instance stands for: under one of these conditions at most."""
+        """Returns the old elements that an access of a new instance stands for: under one of these
+        conditions at most."""
         if not self.counts(access):
             return ()
         copy = self.copies.get(of.number)

@@ -1,4 +1,4 @@
-"""What was found about results, as data: of what each read of two procedures is the sum.
+"""Findings about results, as data: the terms whose sum each read of two procedures is.
 
 Nothing of it is believed.  A term is a statement that writes an expression, at values of its
 iterators, or an element of a parameter as it was given; its own values are `term.0` and so on.  Of

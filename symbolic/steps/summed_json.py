@@ -1,4 +1,4 @@
-"""What was found about results as JSON, and back: data of a closed grammar, not believed."""
+"""Findings about results as JSON, and back: data of a closed grammar, not believed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SCHEMA: Final = 1
 
 
 def to_json(summed: Summed) -> dict[str, Json]:
-    """What was found as plain lists and dicts."""
+    """Returns the findings as plain lists and dicts."""
     return {
         "schema": SCHEMA,
         "old": _sums_json(summed.old),
@@ -122,7 +122,7 @@ _SHAPE: Final[dict[str, Shape]] = {
 
 
 def summed_of(value: object, record: Record) -> Summed:
-    """What a JSON says about the results of a record.  Raises MalformedError."""
+    """Reads a JSON's findings about the results of a record. Raises MalformedError."""
     found = fields("", value, **_SHAPE)
     return Summed(
         _Sums(record.old).of(found["old"]),

@@ -1,4 +1,5 @@
-"""What was found about a step, as data: where old statements are now, and what each read finds.
+"""Findings about a step, as data: the new places of old statements, and the writes that each read
+finds.
 
 Nothing of it is believed.  Statements are told by their numbers in their program; expressions are
 of the iterators of the statement that they are about, and of `element.0` and so on for an element
@@ -36,7 +37,7 @@ Source: TypeAlias = At | Given | None
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where the condition holds, the last write of an element is this one."""
+    """A condition, and the last write of an element under it."""
 
     where: BExpr
     source: Source
@@ -44,7 +45,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where the condition holds, an old instance is now this one."""
+    """A condition, and the new instance that an old one becomes under it."""
 
     where: BExpr
     at: At
@@ -52,7 +53,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Zero:
-    """Where the condition holds, a read finds zero: what these wrote."""
+    """A condition under which a read finds zero, and the writes of that zero."""
 
     where: BExpr
     found: tuple[Found, ...]

@@ -83,7 +83,7 @@ def reader_json(reader: Reader) -> dict[str, Json]:
 
 
 def found_json(found: Sequence[Found]) -> list[Json]:
-    """What wrote last, by cases."""
+    """Returns the last writes as JSON, by cases."""
     return [{"where": condition_text(one.where), "source": _source(one.source)} for one in found]
 
 
@@ -152,7 +152,7 @@ def keyed(where: str, pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def source_of(source: Mapping[str, Any] | str | None, texts: Texts, program: Program) -> Source:
-    """What wrote last.  Raises MalformedError."""
+    """Reads the source of the last write. Raises MalformedError."""
     if source is None or isinstance(source, str):
         return None if source is None else Given()
     return at_of(source, texts, program)
@@ -212,7 +212,7 @@ class _Reader:
         )
 
     def _read(self, one: Mapping[str, Any]) -> Texts:
-        """Of a read of the new procedure."""
+        """Returns the texts of a read of the new procedure."""
         texts = self._of(self._record.new, one["statement"])
         accesses = self._record.new.statements[one["statement"]].accesses
         if one["access"] >= len(accesses) - 1:

@@ -20,7 +20,7 @@ _CLASSES: Final = a_list(a_list(a_list(whole(0))))
 
 
 def to_json(found: Found) -> dict[str, Json]:
-    """What was found as plain lists and dicts."""
+    """Returns the witness as plain lists and dicts."""
     match found:
         case Summed():
             return summed_json.to_json(found)
@@ -32,7 +32,7 @@ def to_json(found: Found) -> dict[str, Json]:
 
 
 def witness_of(value: object, record: Record) -> Found:
-    """What a JSON says about a record, of its kind.  Raises MalformedError."""
+    """Reads a witness from JSON, of the record's kind. Raises MalformedError."""
     match record.compared:
         case "results":
             return summed_json.summed_of(value, record)

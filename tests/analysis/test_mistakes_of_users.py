@@ -213,7 +213,10 @@ MISTAKES = {
         changed(SCATTER, (LOAD, "row = load_index(ids[t], 0, V + 1)")),
         "where its index is loaded",
     ),
-    "no load": (changed(SCATTER, (LOAD, "row = ids[t]")), "as an index, row = load_index(ids[t], lo, hi)"),
+    "no load": (
+        changed(SCATTER, (LOAD, "row = ids[t]")),
+        "as an index, row = load_index(ids[t], lo, hi)",
+    ),
     "no element": (
         changed(SCATTER, (LOAD, "row = load_index(ids, 0, V)")),
         "load one element: ids[i]",

@@ -84,6 +84,30 @@ def test_a_cluster_whose_worker_is_killed_loses_nothing(monkeypatch):
     assert sorted(found) == sorted((case, int(case) ** 2) for case in many)
 
 
+def test_a_part_is_written_between_its_comments(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A\n<!-- begin x -->\nold\n<!-- end x -->\n<!-- begin y -->\n<!-- end y -->\n"
+    )
+    for _ in range(2):
+        cases.write_section("x", "# New\n\n## Below\n", page)
+    part = "<!-- begin x -->\n\n## New\n\n### Below\n\n<!-- end x -->\n"
+    assert page.read_text() == f"# A\n{part}<!-- begin y -->\n<!-- end y -->\n"
+    with pytest.raises(ValueError, match="no part z"):
+        cases.write_section("z", "text", page)
+    assert part in page.read_text()
+
+
+def test_the_page_has_a_part_of_each_campaign():
+    page = cases.CAMPAIGNS.read_text()
+    for name in (
+        *("agreement", "agreement-running", "agreement-further", "agreement-reach"),
+        *("mutants", "schedules", "hostile", "emulated", "emulated-reach"),
+        *("gpu-fuzz", "gpu-fuzz-reach"),
+    ):
+        assert page.count(f"<!-- begin {name} -->") == page.count(f"<!-- end {name} -->") == 1
+
+
 def test_a_page_is_written_whole(tmp_path):
     page = tmp_path / "page.md"
     cases.write_whole(page, "first\n")

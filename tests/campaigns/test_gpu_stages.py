@@ -136,6 +136,7 @@ def test_the_page_is_written_whole_and_failures_are_the_exit_status(tmp_path):
         lines = [{"cases": len(results)}, *({"case": c, "result": r} for c, r in results.items())]
         (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
 
+    (tmp_path / "page.md").write_text("<!-- begin gpu-fuzz -->\n<!-- end gpu-fuzz -->\n")
     words = ["write", "-o", str(tmp_path), "--page", str(tmp_path / "page.md")]
     options = gpu_fuzz.parser().parse_args(words)
     assert gpu_fuzz.write(options) == 2  # nothing was run

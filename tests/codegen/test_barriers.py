@@ -115,7 +115,7 @@ def no_guard(x: f32[128] @ CudaGmemLinear):
 
 
 def test_rings_without_guards_are_as_deep_as_phase_may_ask():
-    """PHASE is proved for some depth up to 32 (decision 12).  Two warps arrive."""
+    """PHASE is proved for some depth up to 32 (decision `mbarrier-phase`).  Two warps arrive."""
     found = ring(no_guard, "z")
     assert (found.depth, found.count) == (32, 2)
 

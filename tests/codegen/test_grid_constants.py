@@ -142,7 +142,8 @@ def test_what_is_no_constant_of_the_type_is_refused(launched, a, b):
     ],
 )
 def test_only_the_cpu_and_launches_access_them(arguments, expected):
-    """A copy to it was proved to be in order with the launch that takes its value (decision 43)."""
+    """A copy to it was proved to be in order with the launch that takes its value (decision
+    `host-lifetime`)."""
 
     @instr(template="{dst}[0] = 1;", **arguments)
     def put(dst: f32[4] @ CudaGridConstant):

@@ -111,6 +111,9 @@ def test_too_many_expected_bytes_never_complete():
             "K104",
         ),
         ("ttng.arrive_barrier %ready, 1,", "ttng.arrive_barrier %ready, 2,", "K104"),
+        ("ttg.barrier local ", "ttg.barrier global_read ", "K104"),
+        ("allocation.offset = 24688", "allocation.offset = 16384", "K104"),
+        ("allocation.offset = 24704", "allocation.offset = 24688", "K104"),
     ],
 )
 def test_what_is_not_known_is_undecided_with_its_line(old, new, code):

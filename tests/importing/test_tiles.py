@@ -39,3 +39,12 @@ def test_one_tile_that_is_stored_again_and_again_is_told():
     row, after = rest.split(", ", 1)
     lines[at] = f"{first}[{row}, %c0_i32]{after.split(']', 1)[1]}"
     assert assumed("\n".join(lines)) == ["a program stores each tile of target once"]
+
+
+def test_a_tile_that_no_program_id_tells_apart_is_told():
+    """All programs store the tiles of the first one."""
+    lines = BY_NAME["negate_tiles"].text.split("\n")
+    (at,) = [n for n, line in enumerate(lines) if "copy_local_to_global" in line]
+    first, rest = lines[at].split("[", 1)
+    lines[at] = f"{first}[%c0_i32, {rest.split(', ', 1)[1]}"
+    assert "programs store different tiles of target" in assumed("\n".join(lines))

@@ -371,7 +371,8 @@ class Builder:
         timeline: QualTL = TMA,
     ) -> None:
         """A copy by threads of each CTA into the windows of all of them: what lands in a CTA
-        completes on its own element of the barrier (decision 15).  The records alone."""
+        completes on its own element of the barrier (decision `multicast-tags`).  The records
+        alone."""
         with self.loop("home", 0, ctas) as home, self.loop("landing", 0, ctas) as landing:
             trailing = amir.Trailing(z(home), (z(landing),))
             self.record(

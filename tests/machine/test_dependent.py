@@ -1,4 +1,5 @@
-"""Dependent launches (decision 30): the machines, the prover and what CUDA documents agree."""
+"""Dependent launches (decision `dependent-launch`): the machines, the prover and what CUDA
+documents agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""More synchronisation never hurts (decision 7): a property of random programs.
+"""More synchronisation never hurts (decision `policies`): a property of random programs.
 
 Each program is run twice: with a Fence that orders nothing, and with one that orders something,
 at the same place.  Every violation of the second run must be one of the first.

@@ -1,5 +1,6 @@
-"""Decision 15 from the source on: the copies of a multicast, each there once the barrier of its
-own CTA has been awaited.  Literal and fast machine, prover and certificates give one answer."""
+"""Decision `multicast-tags` from the source on: the copies of a multicast, each there once the
+barrier of its own CTA has been awaited.  Literal and fast machine, prover and certificates give one
+answer."""
 
 from __future__ import annotations
 

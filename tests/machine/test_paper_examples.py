@@ -1,4 +1,5 @@
-"""The paper's three erroneous examples and their repairs, under both policies (decision 7)."""
+"""The paper's three erroneous examples and their repairs, under both policies (decision
+`policies`)."""
 
 from __future__ import annotations
 

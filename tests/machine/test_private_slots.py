@@ -1,5 +1,5 @@
 """A slot that is private to its cluster has no meaning but as an index of what resides (decision
-42): neither interpreter, nor the prover, nor the encoder reads it as a number.
+`private-slot`): neither interpreter, nor the prover, nor the encoder reads it as a number.
 """
 
 from __future__ import annotations

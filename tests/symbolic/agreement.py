@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
@@ -13,7 +14,15 @@ from exogpu.ir.nodes import Access, Compare, CVar, Int, Point
 from exogpu.ir.types import Policy
 from exogpu.ir.walk import evaluate, holds
 from exogpu.machine import fast, literal
-from exogpu.machine.assigned import alone, assigned, at_random, backwards, round_robin
+from exogpu.machine.assigned import (
+    Choice,
+    alone,
+    assigned,
+    at_random,
+    backwards,
+    dealt,
+    round_robin,
+)
 from exogpu.machine.contents import loads
 from exogpu.machine.violation import Violation
 from exogpu.result.verdict import HazardKind
@@ -191,7 +200,29 @@ def choices_wrong(
         quick = fast.run(chosen, sizes, collect=True).violations
         if {key(v) for v in quick} != found or (safe and found):
             return True
+        if loops_differ(program, sizes, choice, bool(found), quick):
+            return True
     return False
+
+
+def loops_differ(
+    program: amir.Program,
+    sizes: Sizes,
+    choice: Choice,
+    fails: bool,
+    expected: tuple[Violation, ...],
+) -> bool:
+    """Whether the program with its clusters and tasks as loops does otherwise than written out,
+    with all operations executed, or with those skipped whose effect is known."""
+    looped = dealt(program, sizes, choice)
+    every = fast.run(looped, sizes, collect=True).violations
+    first = fast.run(looped, sizes, locate=False).violations
+    return of_task(every) != of_task(expected) or bool(first) != fails
+
+
+def of_task(violations: tuple[Violation, ...]) -> Counter[tuple[object, ...]]:
+    """The violations without the values of iterators, of which loops over clusters have others."""
+    return Counter((*key(v)[:4], key(v)[5], v.task) for v in violations)
 
 
 def source(seed: int) -> sources.Sources:

@@ -49,13 +49,14 @@ def careless(pitfall: int | None = None):
 
 @careless()
 def proxies_need_no_fence(patch):
-    """Decision 7a forgotten: temporal entries of the async proxy hold for every record."""
+    """Decision `temporal-async-proxy` forgotten: temporal entries of the async proxy hold for every
+    record."""
     patch.setattr(closure, "temporal_side", lambda site, *_: site.op.temporal - site.op.full)
 
 
 @careless(10)
 def temporal_becomes_full(patch):
-    """Decision 7b forgotten: a temporal grant witnesses a full one."""
+    """Decision `temporal-no-witness` forgotten: a temporal grant witnesses a full one."""
     kept = closure.fires
 
     def fires(*arguments):
@@ -77,7 +78,8 @@ def temporal_is_no_witness(patch):
 
 @careless(18)
 def proxy_fences_end_the_way(patch):
-    """Decision 7d forgotten: what has crossed to the async proxy is not carried on."""
+    """Decision `proxy-fence-anywhere` forgotten: what has crossed to the async proxy is not carried
+    on."""
     patch.setattr(closure, "_proxy", lambda *_: frozenset())
 
 
@@ -180,7 +182,7 @@ def records_are_ordered_at_once(patch):
 
 @careless()
 def every_timeline_of_a_check(patch):
-    """Decision 17 forgotten: a check asks for all timelines of its set."""
+    """Decision `check-any-timeline` forgotten: a check asks for all timelines of its set."""
 
     def granted_at(site, label, check, original, policy):
         sight = closure.shown(site, label, original, policy)
@@ -333,7 +335,8 @@ def atomics_are_like_writes(patch):
 
 @careless()
 def atomics_take_temporal_order(patch):
-    """Decision 31 forgotten: an add is ordered after what it adds to, and does not read it."""
+    """Decision `atomic-operations` forgotten: an add is ordered after what it adds to, and does not
+    read it."""
 
     def asked(check):
         atomic = check.level is Level.ATOMIC_ONLY
@@ -344,7 +347,8 @@ def atomics_take_temporal_order(patch):
 
 @careless()
 def atomics_take_what_is_unordered(patch):
-    """Decision 31 forgotten: in the order of levels unordered is more than atomic."""
+    """Decision `atomic-operations` forgotten: in the order of levels unordered is more than
+    atomic."""
     patch.setattr(closure, "asked_of_others", lambda check: check.level)
 
 
@@ -417,7 +421,8 @@ def counts_restart_in_each_iteration(patch):
 
 @careless(1)
 def targets_count_for_themselves(patch):
-    """Decision 15 forgotten: the rank of a multicast is the count of its last target."""
+    """Decision `multicast-tags` forgotten: the rank of a multicast is the count of its last
+    target."""
     patch.setattr(ranks, "home_of", lambda site: ranks.targets_of(site)[-1])
     patch.setattr(barriers, "home_of", lambda site: ranks.targets_of(site)[-1])
 
@@ -439,7 +444,8 @@ def every_element(site):
 
 @careless(16)
 def a_copy_completes_everywhere(patch):
-    """Decision 15 forgotten: what an instruction writes takes the tags of all its targets."""
+    """Decision `multicast-tags` forgotten: what an instruction writes takes the tags of all its
+    targets."""
     patch.setattr(ranks, "targets_of", every_element)
 
 
@@ -509,7 +515,8 @@ def an_await_is_of_all_arrivals_up_to_its_own(patch):
 
 @careless()
 def tags_need_no_arrive(patch):
-    """Decision 3, last sentence, forgotten: a trailing tag without a later home Arrive."""
+    """Decision `await-counts`, last sentence, forgotten: a trailing tag without a later home
+    Arrive."""
     patch.setattr(barriers, "_tags_without_arrive", lambda uses, free: iter(()))
 
 

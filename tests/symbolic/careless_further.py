@@ -45,7 +45,7 @@ def misread(shape: str) -> Callable[[Change], Change]:
     return register
 
 
-# --- values from memory (decision 32) -----------------------------------------------------------
+# --- values from memory (decision `loaded-values`) ------------------------------------------------
 
 
 def _equal_values(one, new) -> Said:
@@ -178,7 +178,7 @@ def what_is_loaded_clears_all(patch: Patch) -> None:
     patch.setattr(dependences, "_tied", lambda clear, access, sites: True)
 
 
-# --- roles and named barriers (decisions 35, 36) ------------------------------------------------
+# --- roles and named barriers (decisions `shared-phases`, `named-barriers`) -----------------------
 
 
 @careless("roles")
@@ -240,7 +240,7 @@ def who_awaits_two_readers_awaits_one(op: amir.Op) -> amir.Block:
     return (op,)
 
 
-# --- memory of a cluster (decision 34) ----------------------------------------------------------
+# --- memory of a cluster (decision `cluster-memory`) ----------------------------------------------
 
 
 def _ctas(op: amir.Op) -> int:

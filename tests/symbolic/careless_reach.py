@@ -28,7 +28,7 @@ def changed(program: amir.Program, change: Change) -> amir.Program:
     return replace(program, body=rewritten(program.body, kept))
 
 
-# --- atomic operations (decision 31) ------------------------------------------------------------
+# --- atomic operations (decision `atomic-operations`) ---------------------------------------------
 
 
 def atomics_ask_little_of_others(patch: Patch) -> None:
@@ -70,7 +70,7 @@ PROVERS: dict[str, tuple[str, Callable[[Patch], None]]] = {
 }
 """Changes to the prover, with the shape of the programs that tell."""
 
-# --- bulk stores (decision 29) ------------------------------------------------------------------
+# --- bulk stores (decision `bulk-store-source`) ---------------------------------------------------
 
 R, G = QualTL.TMA_R, QualTL.TMA_G
 
@@ -89,7 +89,7 @@ def a_wait_for_writes_leaves_the_source(op: amir.Op) -> amir.Block:
     return (op,)
 
 
-# --- dependent launches (decision 30) -----------------------------------------------------------
+# --- dependent launches (decision `dependent-launch`) ---------------------------------------------
 
 
 def a_dependent_launch_begins_late(op: amir.Op) -> amir.Block:

@@ -1,5 +1,5 @@
 """The two timelines of a bulk store: when its source may be overwritten, and when what it writes
-is there (decision 29)."""
+is there (decision `bulk-store-source`)."""
 
 from __future__ import annotations
 

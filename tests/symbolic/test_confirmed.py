@@ -1,5 +1,5 @@
-"""What ISL's lexicographic minimum answers is confirmed by Z3 and the machine (decision 25): wrong
-answers are planted here, and noticed."""
+"""What ISL's lexicographic minimum answers is confirmed by Z3 and the machine (decision
+`confirmed-answers`): wrong answers are planted here, and noticed."""
 
 from __future__ import annotations
 

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 import pytest
 
 from exogpu import proc
+from exogpu.amir.nodes import Block, Loop, Program
+from exogpu.amir.walk import begins_tasks, operations
 from exogpu.api import Procedure
+from exogpu.ir.names import Sym
+from exogpu.ir.walk import evaluate
 from exogpu.kernels.gemm_sm90 import make_resident
 from exogpu.machine import literal
-from exogpu.machine.assigned import CHOICES, assigned, at_random
+from exogpu.machine.assigned import (
+    CHOICES,
+    alone,
+    assigned,
+    at_random,
+    backwards,
+    dealt,
+    round_robin,
+)
 from exogpu.pipeline.allsizes import answer
 from exogpu.result.hazards import HazardKind
 
@@ -126,6 +140,36 @@ def test_machines_agree_whatever_the_choice(name: str) -> None:
     sizes = {"M": 3, "K": 2}
     for choice in (*CHOICES, at_random(1)):
         assert literal.run(assigned(program, sizes, choice), sizes) == ()
+        assert literal.run(dealt(program, sizes, choice), sizes) == ()
+
+
+def test_clusters_and_tasks_of_a_rule_are_loops() -> None:
+    """The text is as long for many tasks as for few, and each number has its turn."""
+    program = ring().amir()
+    for choice in (alone, backwards, round_robin(2), round_robin(3)):
+        lengths = {
+            len([*operations(dealt(program, {"M": m, "K": 2}, choice).body)]) for m in (7, 40)
+        }
+        assert len(lengths) == 1
+        for m in (0, 1, 2, 7):
+            sizes = {"M": m, "K": 2}
+            looped, written = dealt(program, sizes, choice), assigned(program, sizes, choice)
+            assert tasks(looped, sizes) == tasks(written, sizes)
+
+
+def tasks(program: Program, sizes: Mapping[str, int]) -> list[int]:
+    """The numbers of the tasks in the order in which they are executed."""
+
+    def within(block: Block, values: Mapping[Sym, int]) -> Iterator[int]:
+        for op in block:
+            if isinstance(op, Loop) and begins_tasks(op.body):
+                for value in range(evaluate(op.lo, values), evaluate(op.hi, values)):
+                    if op.tasks:
+                        yield value
+                    else:
+                        yield from within(op.body, {**values, op.iterator: value})
+
+    return [*within(program.body, {p.name: sizes[p.name.name] for p in program.params})]
 
 
 def test_safe_at_sizes_is_said_of_every_order() -> None:

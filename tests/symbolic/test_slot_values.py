@@ -1,4 +1,5 @@
-"""What a ring by slots computes is the same whichever cluster executes a task (decision 42).
+"""What a ring by slots computes is the same whichever cluster executes a task (decision
+`private-slot`).
 
 A cluster that executes a task alone begins it with other slots than one that executes all.  Of
 what is accepted the results are equal; of what is refused some are not, so that this would tell.

@@ -18,7 +18,7 @@ from exogpu.frontend.macros import macro
 from exogpu.ir.printer import print_proc
 from exogpu.ir.wellformed import flaws
 from exogpu.machine import fast, literal
-from exogpu.machine.assigned import CHOICES, assigned
+from exogpu.machine.assigned import CHOICES, assigned, dealt
 from exogpu.meaning import naive
 from exogpu.pipeline.allsizes import answer
 from exogpu.result.errors import ExoGpuError
@@ -36,6 +36,7 @@ from exogpu.symbolic.find.slots import SlotPairs
 from exogpu.symbolic.prove import prove
 from exogpu.symbolic.sites import Site
 from tests.marks import long_among
+from tests.symbolic import agreement
 
 
 def ring(
@@ -195,7 +196,12 @@ def test_machines_agree(name: str) -> None:
     for sizes in SIZES:
         for choice in CHOICES[:3]:
             program = assigned(procedure.amir(), sizes, choice)
-            assert fast.run(program, sizes).violations == literal.run(program, sizes)
+            violations = literal.run(program, sizes)
+            assert fast.run(program, sizes).violations == violations
+            looped = dealt(procedure.amir(), sizes, choice)
+            alike = literal.run(looped, sizes)
+            assert fast.run(looped, sizes).violations == alike
+            assert agreement.of_task(alike) == agreement.of_task(violations)
 
 
 # --- what it computes, and how it is written ------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from exogpu.amir.nodes import Loop
 from exogpu.ir.types import Policy
 from exogpu.machine import fast, literal
-from exogpu.machine.assigned import CHOICES, assigned
+from exogpu.machine.assigned import CHOICES, assigned, dealt
 from exogpu.pipeline.allsizes import answer
 from exogpu.symbolic.find.prover import analyse
 from tests.machine.build import Builder
@@ -32,6 +32,8 @@ def word(seed: int) -> str:
             one = assigned(program, sizes, choice)
             violations = literal.run(one, sizes)
             assert fast.run(one, sizes).violations == violations, (seed, sizes)
+            looped = dealt(program, sizes, choice)
+            assert bool(fast.run(looped, sizes).violations) == bool(violations), (seed, sizes)
             if violations:
                 wrong.append(sizes)
     if found.proof is not None:

@@ -12,7 +12,8 @@ from time import sleep
 from typing import Final
 
 from exogpu.cli.checker import check_all
-from exogpu.cli.loader import LOADING, Unit, load_file
+from exogpu.cli.files import LOADING, Unit
+from exogpu.cli.loader import load_file
 from exogpu.cli.lsp import buffers
 from exogpu.cli.lsp.findings import judged
 from exogpu.cli.lsp.fixing import fixes
@@ -32,7 +33,7 @@ IDLE: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the server asks for."""
+    """A request of the server."""
 
     path: str
     buffers: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What the server knows of an open document."""
+"""The server's knowledge of an open document."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class Document:
 
     @property
     def current(self) -> bool:
-        """Whether what is known is of the present text."""
+        """Tests whether the knowledge is of the present text."""
         return self.checked == self.version
 
     @property
     def loading(self) -> bool:
-        """Whether its file is being executed."""
+        """Tests whether its file is being executed."""
         return not self._loaded
 
     def rests_on(self, path: str) -> bool:
-        """Whether a change of another file may change what is found here."""
+        """Tests whether a change of another file may change the results for this one."""
         return path != self.path and (self.failed or path in self.files)
 
     def change(self) -> None:

@@ -15,7 +15,7 @@ FIRST: Place = (1, 1, 1, 2)
 
 
 def judged(verdict: Verdict, span: Span, path: str) -> Judged:
-    """What an editor shows of a verdict on a procedure, or on what is no procedure, of a file."""
+    """Returns an editor's view of a verdict on a procedure of a file, or on a file without one."""
     at = _head(span) if span.file == path and span.line else FIRST
     findings = tuple(dict.fromkeys(_findings(verdict, path, at)))
     return Judged(verdict.proc, at, verdict.word, summary(verdict), findings)

@@ -43,7 +43,7 @@ class _Tried:
 
 @dataclass(frozen=True, slots=True)
 class _Trials:
-    """Of one document and procedure."""
+    """Trials of repairs for one document and procedure."""
 
     path: str
     name: str
@@ -112,7 +112,7 @@ def _helpful(trials: _Trials, text: str, verdict: Verdict, hazard: Hazard) -> _T
 
 
 def better(before: Verdict, after: Verdict, mended: Hazard) -> bool:
-    """Whether a hazard is gone and the others are some of those before."""
+    """Tests whether a hazard is gone and the others are some of those before."""
     if after.word == "proved":
         return True
     if after.word != "refuted":
@@ -122,7 +122,7 @@ def better(before: Verdict, after: Verdict, mended: Hazard) -> bool:
 
 
 def _kind(hazard: Hazard) -> tuple[str, str, str, str]:
-    """What tells hazards apart where lines move."""
+    """Returns the key that distinguishes hazards even if lines move."""
     first = "" if hazard.first is None else hazard.first.text
     return hazard.kind.value, hazard.variable, first, hazard.second.text
 

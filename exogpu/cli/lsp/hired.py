@@ -38,7 +38,7 @@ class Worker:
 
     @property
     def idle(self) -> bool:
-        """Whether it has nothing to do."""
+        """Tests whether it has nothing to do."""
         return self._current is None
 
     async def begin(self) -> None:
@@ -48,7 +48,7 @@ class Worker:
 
     @property
     def next_number(self) -> int:
-        """Of the next job."""
+        """The number of the next job."""
         return self._number + 1
 
     async def ask(self, job: Job) -> int:
@@ -62,7 +62,7 @@ class Worker:
         return number
 
     async def stop(self) -> None:
-        """What is under way is given up."""
+        """Gives up the present job."""
         if self._current is not None:
             self._current = None
             await self._send({})
@@ -73,7 +73,7 @@ class Worker:
             self._current = None
 
     def kill(self) -> None:
-        """What is under way is given up, and the process with it."""
+        """Gives up the present job, and the process with it."""
         self._current = None
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):

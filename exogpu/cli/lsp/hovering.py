@@ -1,5 +1,5 @@
-"""What is said of a place where the pointer rests: why a synchronisation statement is needed, who
-executes a scope, what an instruction does."""
+"""Texts for the place where the pointer rests: the need for a synchronisation statement, the
+threads of a scope, the meaning of an instruction."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ def _needs(procedure: Procedure, verdict: Verdict) -> Mapping[Span, tuple[Row, .
     rows = rows_of(verdict.proof, (), source)
     for row, answered in zip(rows, verdict.proof.answered, strict=True):
         if row.kind not in ALONE:
-            for span in _passed(answered):
+            for span in _spans_of(answered):
                 found.setdefault(span, {})[row.number] = row
     return {span: tuple(one.values()) for span, one in found.items()}
 
 
-def _passed(answered: Answered) -> Iterator[Span]:
+def _spans_of(answered: Answered) -> Iterator[Span]:
     obligation = answered.obligation
     yield from (site.span for site in (obligation.first, obligation.second) if site is not None)
     yield from (link.span for chain in obligation.chains for link in chain)

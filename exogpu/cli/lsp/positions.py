@@ -38,11 +38,11 @@ def _position(
 
 
 def contains(outer: lsp.Range, at: lsp.Position) -> bool:
-    """Whether a position is in a range, its end included."""
+    """Tests whether a position is in a range, its end included."""
     start, end = (outer.start.line, outer.start.character), (outer.end.line, outer.end.character)
     return start <= (at.line, at.character) <= end
 
 
 def overlap(one: lsp.Range, other: lsp.Range) -> bool:
-    """Whether two ranges touch."""
+    """Tests whether two ranges touch."""
     return contains(one, other.start) or contains(other, one.start)

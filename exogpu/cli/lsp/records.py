@@ -1,4 +1,4 @@
-"""What the worker tells the server: data, sent as JSON a line."""
+"""Messages of the worker to the server: data, sent as JSON a line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong at a place of the document."""
+    """A fault at a place of the document."""
 
     place: Place
     severity: Literal["error", "warning", "information"]
@@ -84,7 +84,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Hover:
-    """What is said of a place, in Markdown."""
+    """A text about a place, in Markdown."""
 
     place: Place
     text: str

@@ -45,7 +45,7 @@ _PYTHON: Final = lsp.FileOperationRegistrationOptions(
 
 
 class Checker:
-    """Which documents are open, and which of them is being checked."""
+    """The open documents, and the one that is being checked."""
 
     def __init__(self, server: LanguageServer) -> None:
         self._server = server
@@ -152,7 +152,7 @@ class Checker:
         task.add_done_callback(self._tasks.discard)
 
     def _concerns(self, document: Document) -> bool:
-        """Whether a document may have kernels: no other is executed."""
+        """Tests whether a document may have kernels: no other is executed."""
         text = self._server.workspace.get_text_document(document.uri).source
         if KERNELS.search(text) is not None:
             return True
@@ -178,7 +178,7 @@ class Checker:
         loop.call_later(job.loading + GRACE, partial(self._hangs, number, job))
 
     def _hangs(self, number: int, job: Job) -> None:
-        """Where the worker itself executes the file, it may come to no end with it."""
+        """Handles a worker that itself executes the file, and may come to no end with it."""
         if self._running is None or self._running[0] != number or not self._running[1].loading:
             return
         self._worker.kill()
@@ -208,7 +208,7 @@ class Checker:
         self._server.text_document_publish_diagnostics(params)
 
     def _refresh(self) -> None:
-        """Where the client can be told that verdicts have changed, it is."""
+        """Tells the client that verdicts have changed, if it can be told."""
         workspace = self._server.client_capabilities.workspace
         lens = None if workspace is None else workspace.code_lens
         if lens is not None and lens.refresh_support:

@@ -1,4 +1,4 @@
-"""What is known of a document in the words of the protocol."""
+"""Shows a document's results in the words of the protocol."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _action(
 
 
 def hover(document: Document, text: Text, at: lsp.Position) -> lsp.Hover | None:
-    """What is said of a place: of several that hold it, the shortest."""
+    """Returns the text about a place: of several that hold it, the shortest."""
     here = [(one, text.range(one.place)) for one in document.hovers]
     here = [(one, found) for one, found in here if contains(found, at)]
     if not here:

@@ -24,7 +24,7 @@ from exogpu.solvers.workers import FORKS, end_with
 
 def main() -> None:
     """Works until standard input ends."""
-    jobs, told = _taken(0, os.O_RDONLY), _taken(1, os.O_WRONLY)
+    jobs, told = _move_stream(0, os.O_RDONLY), _move_stream(1, os.O_WRONLY)
     _warm()
     gc.freeze()
     writer = os.fdopen(told, "wb", buffering=0)
@@ -50,7 +50,7 @@ def main() -> None:
             check = _begun(message["id"], Job(**message["job"]), jobs, writer)
 
 
-def _taken(number: int, mode: int) -> int:
+def _move_stream(number: int, mode: int) -> int:
     """The stream of the protocol under another number; files that are loaded find none there."""
     kept = os.dup(number)
     os.set_inheritable(kept, False)

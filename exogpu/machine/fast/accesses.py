@@ -56,7 +56,7 @@ def access_steps(context: Context, ops: list[OnWindow], nest: Nest, parts: Parts
 
 
 def _together(machine: Machine, first: OnWindow, op: OnWindow) -> bool:
-    """Whether two accesses make one transition."""
+    """Tests whether two accesses make one transition."""
     return (
         not machine.fine
         and machine.layout.matters(first)
@@ -70,7 +70,7 @@ def _together(machine: Machine, first: OnWindow, op: OnWindow) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
+class _CheckAccess:
     """CheckReads, CheckMutates."""
 
     op: Check
@@ -107,7 +107,7 @@ class _Read:
     op: CheckInitialised
 
 
-_Rule: TypeAlias = _Asked | _Cleared | _Made | _Initialised | _Read
+_Rule: TypeAlias = _CheckAccess | _Cleared | _Made | _Initialised | _Read
 
 
 @dataclass(slots=True, eq=False)
@@ -129,12 +129,13 @@ class _Signal:
         return barrier
 
     def tags(self, e: Values) -> Tags:
-        """`P(z, n) = {a}`, with the count of the home (decision 15)."""
+        """`P(z, n) = {a}`, with the count of the home (decision `multicast-tags`)."""
         (home,) = self.home(e)
         return tagged((), self.barrier().tags(home, self.targets(e)), (FULL, ()))
 
     def send(self, e: Values, threads: Threads) -> None:
-        """What the trailing barrier obliges to (decisions 3, 12), and its order of execution."""
+        """Sends the arrival of the trailing barrier: its obligations (decisions `await-counts`,
+        `mbarrier-phase`), and its order of execution."""
         machine, barrier = self.machine, self.barrier()
         (home,), targets = self.home(e), self.targets(e)
         found = barrier.check_trailing(home, targets, threads, self.op)
@@ -151,7 +152,7 @@ class _Signal:
 def _rule(context: Context, op: OnWindow, nest: Nest, parts: Parts) -> _Rule:
     match op:
         case Check():
-            return _Asked(op, CheckFacts(op.level, op.convergent, op.timelines))
+            return _CheckAccess(op, CheckFacts(op.level, op.convergent, op.timelines))
         case Clear():
             return _Cleared(op)
         case Record():
@@ -177,7 +178,7 @@ def _signal(context: Context, op: Record, nest: Nest, parts: Parts) -> _Signal |
 def _after(tables: Tables, rule: _Rule, state: StateId, threads: Threads, tags: Tags) -> StateId:
     """The state after one operation; a check leaves it as it is."""
     match rule:
-        case _Asked() | _Read():
+        case _CheckAccess() | _Read():
             return state
         case _Initialised():
             reads, mutates, _ = tables.states[state]
@@ -198,10 +199,10 @@ def _after(tables: Tables, rule: _Rule, state: StateId, threads: Threads, tags: 
 
 
 def _failing(
-    tables: Tables, rule: _Asked | _Read, state: StateId, threads: Threads
+    tables: Tables, rule: _CheckAccess | _Read, state: StateId, threads: Threads
 ) -> list[tuple[HazardKind, Op | None]]:
-    """The Records of which the state has one that is not visible, or a value of another task, and
-    what that is; or that nothing has been written."""
+    """Lists what is wrong for these threads: the Records that are not visible or hold a value of
+    another task; or, without a Record, that nothing has been written."""
     if isinstance(rule, _Read):
         return [] if tables.states[state][2] else [(HazardKind.UNINIT, None)]
     if state == EMPTY:
@@ -261,7 +262,7 @@ def _one_by_one(
     assert cells is not None
     window = [cell for first, last in windows(e) for cell in range(first, last)]
     for rule in rules:
-        if isinstance(rule, _Asked | _Read):
+        if isinstance(rule, _CheckAccess | _Read):
             failures = [
                 (kind, store.name, store.index(cell), record)
                 for cell in window
@@ -298,7 +299,7 @@ class _Transition:
         """The state after all operations, or FAILS: a check fails that has to be reported."""
         tables, left = self.machine.tables, list(reversed(tags))
         for rule in self.rules:
-            if isinstance(rule, _Asked | _Read):
+            if isinstance(rule, _CheckAccess | _Read):
                 failing = _failing(tables, rule, state, threads)
                 wants = self.machine.observer.wants
                 if any(wants(kind, rule.op, record) for kind, record in failing):
@@ -308,7 +309,7 @@ class _Transition:
         return state
 
     def states(self, key: Hashable) -> dict[StateId, StateId]:
-        """What is known of the transition for these threads and tags."""
+        """Returns the known results of the transition for these threads and tags."""
         found = self.known.get(key)
         if found is None:
             if len(self.known) >= KEPT:

@@ -25,7 +25,7 @@ Failure: TypeAlias = tuple[HazardKind, int, Op | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BarrierFacts:
-    """What the program text says of a barrier variable."""
+    """The facts about a barrier variable from the program text."""
 
     variable: Variable
     shape: tuple[int, ...]
@@ -95,7 +95,8 @@ class Barrier:
         return min(await_counts(a, w, n)[0] for n in self.facts.counts)
 
     def tags(self, home: int, targets: tuple[int, ...]) -> NewTags:
-        """The tags of an Arrive, or of a trailing barrier: the home's count (decision 15)."""
+        """The tags of an Arrive, or of a trailing barrier: the home's count (decision
+        `multicast-tags`)."""
         facts = self.facts
         if not facts.counts:
             return ()
@@ -106,7 +107,7 @@ class Barrier:
         return tuple((t, UP_TO, max(count, 0)) for t, count in ranks)
 
     def rise(self, home: int) -> int:
-        """How much the next Arrive on the home raises its floor."""
+        """Returns the amount by which the next Arrive on the home raises its floor."""
         counts = self.facts.counts
         if not any(n >= 0 for n in counts):
             return 0
@@ -117,7 +118,8 @@ class Barrier:
         return after - before
 
     def await_rise(self, element: int, w: int) -> int:
-        """How much the next Await on the element raises its floor by making the count w."""
+        """Returns the amount by which the next Await raises the element's floor, by making the
+        count w."""
         before, old = self.floor(element), self.awaits[element]
         self.awaits[element] = w
         after = self.floor(element)
@@ -129,13 +131,14 @@ class Barrier:
     def check_trailing(
         self, home: int, targets: tuple[int, ...], threads: Threads, op: Op
     ) -> list[Failure]:
-        """A trailing barrier: decision 12 (i); decision 3 wants a later Arrive of its rank."""
+        """A trailing barrier: decision `mbarrier-phase` (i); decision `await-counts` wants a later
+        Arrive of its rank."""
         self._trailing[home] = self._trailing.get(home, frozenset()) | {op}
         return self._phase_at_arrival(targets, self.arrives[home], threads)
 
     def check_arrive(self, home: int, targets: tuple[int, ...], threads: Threads) -> list[Failure]:
-        """Decision 12 (i), and decisions 3 and 40: an earlier Await on a target needed this
-        arrival."""
+        """Decision `mbarrier-phase` (i), and decisions `await-counts` and `flags`: an earlier Await
+        on a target needed this arrival."""
         rank = self.arrives[home]
         failures = self._phase_at_arrival(targets, rank, threads)
         for target in targets:
@@ -165,8 +168,8 @@ class Barrier:
         return await_counts(self.arrives[element], self.awaits[element], n)
 
     def check_await(self, element: int, bound: int, threads: Threads) -> list[Failure]:
-        """Decision 3: no Arrive targets the element yet, or a home whose Arrives do has no more
-        than `bound`.  Decision 12 (ii) and (iii)."""
+        """Decision `await-counts`: no Arrive targets the element yet, or a home whose Arrives do
+        has no more than `bound`.  Decision `mbarrier-phase` (ii) and (iii)."""
         failures: list[Failure] = []
         if bound >= 0:
             homes = self._homes[element]
@@ -190,7 +193,8 @@ class Barrier:
         self._prune((element,))
 
     def check_free(self) -> list[Failure]:
-        """CheckBarrier: an error iff some element has `a != w`, or by decisions 3 and 12."""
+        """CheckBarrier: an error iff some element has `a != w`, or by decisions `await-counts` and
+        `mbarrier-phase`."""
         failures: list[Failure] = [
             (HazardKind.BARRIER, element, None)
             for element, (a, w) in enumerate(zip(self.arrives, self.awaits, strict=True))

@@ -1,4 +1,4 @@
-"""Where states are kept: variables divided into cells, and classes of cells with one state.
+"""Stores states: variables divided into cells, and classes of cells with one state.
 
 A cell is a box of elements that no access of the program tells apart; its state is that of each
 of its elements.  A cell holds the number of a class, and the class has the state: a sync rewrites

@@ -45,7 +45,7 @@ class Context:
         return self._cached(offsets, lambda at: _mask(shape, at))
 
     def windows(self, store: Store, access: Access, parts: Parts) -> Windows:
-        """The cells of an access; those outside the variable do not exist (decision 13)."""
+        """The cells of an access; those outside the variable do not exist (decision `bounds`)."""
         bounds = tuple(bounds_of(coord, self.scope) for coord in access.coords)
         parts.windows.setdefault(access.name, {})[bounds] = None
         return self._cached([b for pair in bounds for b in pair], store.window)

@@ -36,7 +36,7 @@ Values: TypeAlias = list[int]
 
 @dataclass(slots=True)
 class Scope:
-    """What is known about control variables: sizes by value, iterators by a name for each loop."""
+    """Knowledge about control variables: sizes by value, iterators by a name for each loop."""
 
     values: dict[Sym, Affine]
     """What each name means at this place."""

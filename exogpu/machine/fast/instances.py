@@ -1,4 +1,4 @@
-"""When an operation is executed on an element, found from the program text.
+"""Finds the executions of an operation on an element, from the program text.
 
 Loops are walked from the last iteration to the first, and those that cannot touch the element are
 left out: bounds and coordinates are evaluated over intervals.
@@ -58,7 +58,7 @@ class Search:
         self._forms: dict[CExpr, Affine] = {}
 
     def before(self, end: When, sigma: Mapping[Sym, int]) -> Iterator[Instance]:
-        """Those before an instant, the last one first.  Raises TooLong."""
+        """Yields the instances before an instant, the last one first. Raises TooLong."""
         return self._from(0, dict(sigma), end, (), ())
 
     def _from(

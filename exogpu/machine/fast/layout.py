@@ -1,4 +1,4 @@
-"""What the fast interpreter reads off the program text before it runs.
+"""Reads facts off the program text before the fast interpreter runs.
 
 Which operations can matter at all, where the cells of each variable begin, which timelines each
 Record's visibility can matter on, and what the barriers' elements are.
@@ -87,11 +87,12 @@ class Layout:
     """The variables of which it is asked whether they have been written."""
 
     def resident(self, name: Sym) -> bool:
-        """Whether a variable serves one task of a cluster after another (decision 27)."""
+        """Tests whether a variable serves one task of a cluster after another (decision
+        `resident-memory`)."""
         return name in self.residents
 
     def matters(self, op: OnWindow) -> bool:
-        """Whether the operation can have an effect on what is found."""
+        """Tests whether the operation can have an effect on the violations found."""
         if isinstance(op, Initialise | CheckInitialised):
             return op.access.name in self.read
         side = op.mutate if isinstance(op, Record) else op.mutates
@@ -246,7 +247,7 @@ def _most(layout: Layout) -> Threads:
 
 
 def _tags_end(block: Block, resident: set[Sym]) -> bool:
-    """Whether every Await is in a task that has allocated its barrier first; those that reside
+    """Tests whether every Await is in a task that has allocated its barrier first; resident ones
     leave no tags to threads of another task."""
     fresh: set[Sym] | None = None
     for op in block:
@@ -318,7 +319,7 @@ def _survey_barriers(layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tabl
 
 
 def _own_arrivals(policy: Policy, counts: tuple[int, ...]) -> bool:
-    """Whether the Awaits of these skip counts receive the tags of their own arrival alone."""
+    """Tests whether the Awaits of these skip counts receive the tags of their own arrival alone."""
     found = {own_arrival(policy, n) for n in counts}
     if len(found) > 1:
         raise Unsupported("Awaits with n >= 0 and n < 0 on one barrier")

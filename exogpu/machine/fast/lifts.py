@@ -1,4 +1,4 @@
-"""What syncs do to the visibility records of every element: lambda, lifted (paper, appendix).
+"""Applies syncs to the visibility records of every element: lambda, lifted (paper, appendix).
 
 A lift is one synchronisation with everything it depends on fixed: executing threads, barrier
 elements and relative counts.  It remembers what it made of each family and each state, and in the
@@ -33,14 +33,14 @@ from exogpu.machine.fast.records import (
 Rule: TypeAlias = Callable[[RecordFacts, Family], tuple[Family, ...]]
 
 NOTHING, TEMPORAL, FULL = 0, 1, 2
-"""What a witness allows (decision 7b)."""
+"""What a witness allows (decision `temporal-no-witness`)."""
 
 NewTags: TypeAlias = tuple[tuple[int, int, int], ...]
 """What an arrival adds: by target element, the arrival (`records.Tags`) and the count."""
 
 Passage: TypeAlias = tuple[int, tuple[int, ...]]
 """What a sync may give of a record: its grant, and the timelines that it carries in full
-(decision 7d), as positions in the Record's list."""
+(decision `proxy-fence-anywhere`), as positions in the Record's list."""
 
 
 class Lift:
@@ -166,7 +166,7 @@ def await_(
 
 
 def forget(first: int, last: int) -> Rule:
-    """Decision 9: the tags of the barrier elements `first .. last - 1` are deleted."""
+    """Decision `task-order`: the tags of the barrier elements `first .. last - 1` are deleted."""
 
     def rule(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
         kept = tuple(tag for tag in family[4] if not first <= tag[0] < last)
@@ -177,7 +177,7 @@ def forget(first: int, last: int) -> Rule:
 
 def next_task(resident: frozenset[int]) -> Rule:
     """InctaskID: the threads so far are threads of another task from here on, but for what resides
-    (decision 27); no other record keeps tags of the barrier elements that reside."""
+    (decision `resident-memory`); no other record keeps tags of the barrier elements that reside."""
 
     def rule(facts: RecordFacts, family: Family) -> tuple[Family, ...]:
         _, owners, full, temporal, tags = family
@@ -283,8 +283,8 @@ def _parts(family: Family, shared: int, owners: Threads) -> tuple[tuple[Family, 
 def augment(
     facts: RecordFacts, family: Family, threads: Threads, grants: Grants, passage: Passage
 ) -> Family:
-    """`A(r, g, full, temp)`; a temporal grant makes the full entries temporal (decision 7b), and
-    what is carried is full (decision 7d)."""
+    """`A(r, g, full, temp)`; a temporal grant makes the full entries temporal (decision
+    `temporal-no-witness`), and what is carried is full (decision `proxy-fence-anywhere`)."""
     grant, carried = passage
     if grant == NOTHING:
         return family
@@ -346,7 +346,8 @@ def shifted(tags: Tags, shift: tuple[int, int] | None) -> Tags:
 
 
 def best_tag(tags: Tags, element: int, bound: int) -> Passage:
-    """What an Await of `bound` may give: of several tags the best, and what any carries."""
+    """Returns the passage that an Await of `bound` may give: the best of several tags, and the
+    timelines that any carries."""
     for at, arrival, some, most, crossings in tags:
         if at == element and arrival in (UP_TO, bound):
             limit = bound if arrival == UP_TO else 0

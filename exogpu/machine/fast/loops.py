@@ -39,7 +39,7 @@ Contents: TypeAlias = tuple[StateId, ...] | None
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:
     """A loop: its iterator's slot, bounds, steps, how many operations its block has, whether the
-    first of them begins a task, and whether there is never a second iteration."""
+    first of them begins a task, and whether there is never a second iteration that is alike."""
 
     slot: int
     lo: Callable[[Values], int]
@@ -52,7 +52,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Effect:
-    """What an iteration does."""
+    """The effect of an iteration."""
 
     contents: tuple[Contents, ...]
     """Of each box, after it."""
@@ -66,7 +66,7 @@ class Effect:
 
 @dataclass(slots=True, eq=False)
 class Hope:
-    """Whether it is worth looking up: pauses grow while nothing is found."""
+    """Decides whether a lookup is worth it: pauses grow while nothing is found."""
 
     misses: int = 0
     pause: int = 0
@@ -180,7 +180,8 @@ class _Skipping:
             machine.tick()
 
     def _room(self) -> int:
-        """How many cells it is worth to look at: in proportion to what an iteration costs."""
+        """Returns the number of cells worth looking at: in proportion to the cost of an
+        iteration."""
         return 64 + 4 * self._cost
 
     def _iterate(self) -> None:

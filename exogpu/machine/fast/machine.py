@@ -29,7 +29,7 @@ TICK: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a check has come: `operations` and `tasks_done` include skipped ones."""
+    """Progress of a check: `operations` and `tasks_done` include skipped ones."""
 
     operations: int
     tasks_done: int
@@ -41,7 +41,7 @@ class WorkLimitError(Exception):
 
 
 class Keep(Enum):
-    """How much of what is wrong a run finds."""
+    """The violations that a run keeps."""
 
     FIRST = "stop at the first operation that fails: its first violation"
     PAIRS = "the first violation of each pair of a record and a check"
@@ -120,7 +120,8 @@ class Machine:
             self.barriers[name] = Barrier(self.layout.barriers[name], self.classes)
 
     def release(self, name: Sym) -> None:
-        """The variable's state is dropped, and a barrier's tags in every record (decision 9)."""
+        """The variable's state is dropped, and a barrier's tags in every record (decision
+        `task-order`)."""
         if name in self.layout.stores:
             self.classes.release(self.layout.stores[name])
         barrier = self.barriers.get(name)

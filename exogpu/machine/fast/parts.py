@@ -1,4 +1,4 @@
-"""What a block's behaviour depends on, gathered while it is compiled, for `fast.loops`."""
+"""Gathers the inputs of a block's behaviour while it is compiled, for `fast.loops`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""PHASE in the fast interpreter (decision 12): neither arrival nor waiter runs a ring ahead.
+"""PHASE in the fast interpreter (decision `mbarrier-phase`): neither arrival nor waiter runs a ring
+ahead.
 
 An Await makes records of execution order, one a thread, on a timeline of their own which every
 sync grants.  They are families like those of accesses, held by classes like those of cells, so
@@ -45,7 +46,7 @@ class Saved:
 
 
 class Phase:
-    """What one allocation of an mbarrier has seen."""
+    """The history of one allocation of an mbarrier."""
 
     def __init__(
         self,
@@ -166,7 +167,8 @@ class Phase:
         return []
 
     def faults_at_free(self) -> list[Fault]:
-        """What is left of (ii); and if every depth is ruled out, what first ruled out depth 1."""
+        """Returns the remaining faults of (ii); if every depth is ruled out, also the faults that
+        first ruled out depth 1."""
         faults = self.faults(self.check_followed(None, None))
         return faults if self.depths else [*faults, *self.first]
 

@@ -1,4 +1,5 @@
-"""Which instance of a Record a violation is about: iteration and task of the earlier access.
+"""Finds the instance of a Record that a violation is about: iteration and task of the earlier
+access.
 
 The fast interpreter's records do not remember their iteration.  So a violation that was found is
 found once more in a slice of the program: one element of one variable, and if the variable belongs
@@ -99,7 +100,7 @@ def _candidates(
 
 
 def _kills(op: Op, violation: Violation) -> bool:
-    """Whether an operation drops the records that the check asks for."""
+    """Tests whether an operation drops the records that the check asks for."""
     check, name = violation.check, _variable(violation)
     if isinstance(op, Alloc | Release):
         return op.name == name
@@ -147,11 +148,11 @@ class _Mark:
     instance: Instance
 
     def inside(self, op: Op, value: int | None = None) -> bool:
-        """Whether the operation is next on the way to the instance, in this iteration."""
+        """Tests whether the operation is next on the way to the instance, in this iteration."""
         return self.path[0][1] is op and (value is None or self.values[0] == value)
 
     def entered(self) -> _Mark:
-        """What is left of the way inside a loop or a guard."""
+        """Returns the rest of the way inside a loop or a guard."""
         into = self.values[1:] if isinstance(self.path[0][1], Loop) else self.values
         return replace(self, path=self.path[1:], values=into)
 
@@ -308,7 +309,7 @@ class _Slicer:
 
     def _at_element(self, access: Access) -> Access:
         """The window, as far as it is the one element: it becomes element 0 of a variable of one
-        element, and decision 13 drops the others."""
+        element, and decision `bounds` drops the others."""
         coords = tuple(
             _less(coord, at) for coord, at in zip(access.coords, self._violation.index, strict=True)
         )
@@ -331,7 +332,7 @@ def _less(coord: Coord, by: int) -> Coord:
 
 
 def _local(block: Block, name: Sym | None) -> bool:
-    """Whether every allocation of the variable is in a task."""
+    """Tests whether every allocation of the variable is in a task."""
     allocated = False
     for op in block:
         if isinstance(op, IncTaskID):

@@ -27,8 +27,8 @@ Crossings: TypeAlias = tuple[tuple[int, int], ...]
 Tags: TypeAlias = tuple[tuple[int, int, int, int, Crossings], ...]
 """By barrier element and arrival: the element's number, the arrival's, the least count that grants
 anything, the least that grants full visibility, and those that carry it on timelines of the async
-proxy (decision 7d).  Arrivals and counts are relative to the least bound that an Await may still
-have.
+proxy (decision `proxy-fence-anywhere`).  Arrivals and counts are relative to the least bound that
+an Await may still have.
 
 Decision `await-own-arrival`: where each arrival is awaited by itself, an element has one tag for
 each that may still be awaited, with counts of 0.  Elsewhere it has one tag, with the arrival
@@ -55,7 +55,7 @@ FAILS: Final[StateId] = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordFacts:
-    """What all records of one Record share."""
+    """Facts that all records of one Record share."""
 
     number: int
     op: Op | None
@@ -77,7 +77,8 @@ class RecordFacts:
     most: Threads
     """The threads to which syncs within a task can grant; see `Tables.most`."""
     resident: bool = False
-    """Whether the memory resides from task to task (decision 27): so do the threads."""
+    """Whether the memory resides from task to task (decision `resident-memory`): so do the
+    threads."""
     young: int | None = None
     """Of writes that a read may meet there, a place beside the timelines: what is full on it was
     made in the running task."""
@@ -94,7 +95,7 @@ class Grants:
     carried: tuple[int, ...] = ()
     """Those of the async proxy on which it carries full visibility on, if at all;"""
     onward: frozenset[int] = frozenset()
-    """and those on which it gives what is carried to it (decision 7d)."""
+    """and those on which it gives what is carried to it (decision `proxy-fence-anywhere`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +111,8 @@ class SyncFacts:
     """Whether threads wait for others, so that it passes execution order on."""
 
     def on(self, facts: RecordFacts) -> Grants:
-        """What the sync looks at and grants, for the records of one Record (decision 7)."""
+        """Returns the timelines that the sync looks at and grants, for the records of one Record
+        (decision `policies`)."""
         if facts.op is None:
             return Grants(True, (0,), (0,), ()) if self.joins else Grants(False, (), (), ())
         temporal = entries(self.policy, facts.timeline, self.full, self.temporal)
@@ -258,8 +260,8 @@ class Tables:
         return found
 
     def inert(self, state: StateId) -> bool:
-        """Whether no sync of a running task, nor the next task, can change the state: its records
-        are visible wherever that can make a difference, or to no thread of the task."""
+        """Tests whether no sync of a running task, nor the next task, can change the state: each
+        record is visible wherever that matters, or to no thread of the task."""
         found = self._inert.get(state)
         if found is None:
             reads, mutates, _ = self.states[state]
@@ -322,12 +324,12 @@ def _implied(facts: RecordFacts, family: Family, by: Family) -> bool:
 
 
 def complete(facts: RecordFacts, full: tuple[Threads, ...]) -> bool:
-    """Whether no sync at all can add to the visibility."""
+    """Tests whether no sync at all can add to the visibility."""
     return all(full[i] == EVERYONE for i in facts.gains)
 
 
 def saturated(facts: RecordFacts, full: tuple[Threads, ...], temporal: tuple[Threads, ...]) -> bool:
-    """Whether no sync within a task can add to the visibility; then tags are of no use."""
+    """Tests whether no sync within a task can add to the visibility; then tags are of no use."""
     most = facts.most
     return not any(most & ~full[i] for i in facts.full) and not any(
         most & ~(full[i] | temporal[i]) for i in facts.temporal
@@ -367,7 +369,7 @@ def aged(facts: RecordFacts, full: tuple[Threads, ...], young: Threads) -> tuple
 
 
 def leaks(facts: RecordFacts, family: Family) -> bool:
-    """Whether a read that meets these records finds a value of another task."""
+    """Tests whether a read that meets these records finds a value of another task."""
     return facts.young is not None and not family[2][facts.young]
 
 
@@ -382,11 +384,11 @@ class CheckFacts:
 
 
 def visible(check: CheckFacts, threads: Threads, facts: RecordFacts, family: Family) -> bool:
-    """Whether every record of the family passes the check by these threads."""
+    """Tests whether every record of the family passes the check by these threads."""
     if check.level is Level.INVISIBLE:
         return True
     level = check.level
-    if level is Level.ATOMIC_ONLY:  # decision 31
+    if level is Level.ATOMIC_ONLY:  # decision `atomic-operations`
         if check.timelines & facts.atomic:
             return True
         level = Level.FULLY_ORDERED

@@ -1,4 +1,4 @@
-"""Whether everything that operations require surely holds at given sizes.
+"""Decides whether all requirements of operations surely hold at given sizes.
 
 What they require depends on iterators alone: intervals tell most of it, and what they do not tell
 is evaluated for all values of the iterators that it reads.
@@ -48,7 +48,7 @@ Truths: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]"
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _Domain:
     """The loops around a place, outermost first, and the guards."""
 
     loops: tuple[tuple[Sym, CExpr, CExpr], ...] = ()
@@ -56,25 +56,25 @@ class _Around:
 
 
 def surely_holds(program: Program, sizes: Mapping[Sym, int]) -> bool:
-    """Whether no operation meets values at which what it requires does not hold."""
+    """Tests whether the requirements of all operations hold at all values they meet."""
     scope = Scope({name: Affine(value) for name, value in sizes.items()})
     variables = {v.name: v for v in program.variables}
-    return _block(program.body, scope, _Around(), variables, sizes)
+    return _block(program.body, scope, _Domain(), variables, sizes)
 
 
 def _block(
-    block: Block, scope: Scope, around: _Around, variables: Variables, sizes: Mapping[Sym, int]
+    block: Block, scope: Scope, around: _Domain, variables: Variables, sizes: Mapping[Sym, int]
 ) -> bool:
     for op in block:
         match op:
             case Loop():
-                inner = _Around((*around.loops, (op.iterator, op.lo, op.hi)), around.guards)
+                inner = _Domain((*around.loops, (op.iterator, op.lo, op.hi)), around.guards)
                 own = scope.enter(op.iterator, scope.form(op.lo), scope.form(op.hi))
                 with scope.inside(op.iterator, own):
                     if not _block(op.body, scope, inner, variables, sizes):
                         return False
             case Guard():
-                inner = _Around(around.loops, (*around.guards, op.condition))
+                inner = _Domain(around.loops, (*around.guards, op.condition))
                 if not _block(op.body, scope, inner, variables, sizes):
                     return False
             case _:
@@ -82,7 +82,7 @@ def _block(
                     each = tuple((one.name, one.lo, one.hi) for one in demand.each)
                     if demand.together and not _converges(demand, around, sizes):
                         return False
-                    inner = _Around((*around.loops, *each), around.guards)
+                    inner = _Domain((*around.loops, *each), around.guards)
                     for condition in demand.conditions:
                         if not each and _holds(condition, scope):
                             continue
@@ -99,7 +99,7 @@ def _block(
 
 
 def _holds(condition: BExpr, scope: Scope) -> bool:
-    """Whether the ranges of the iterators tell that the condition holds."""
+    """Tests whether the ranges of the iterators imply the condition."""
     match condition:
         case Truth():
             return condition.value
@@ -122,8 +122,9 @@ def _holds(condition: BExpr, scope: Scope) -> bool:
 # --- threads --------------------------------------------------------------------------------
 
 
-def _converges(demand: Demand, around: _Around, sizes: Mapping[Sym, int]) -> bool:
-    """Whether no thread is left behind, at all values of the iterators that tell the threads."""
+def _converges(demand: Demand, around: _Domain, sizes: Mapping[Sym, int]) -> bool:
+    """Tests whether no thread is left behind, at all values of the iterators that choose the
+    threads."""
     if demand.threads is None:
         return True
     read: set[Sym] = set()
@@ -150,10 +151,10 @@ def _values(
 
 
 def _everywhere(
-    condition: BExpr, around: _Around, sizes: Mapping[Sym, int], read: set[Sym]
+    condition: BExpr, around: _Domain, sizes: Mapping[Sym, int], read: set[Sym]
 ) -> bool:
-    """Whether the condition holds for all values of these iterators, as far as loops and guards
-    say of them; of all iterators that is whether it always holds."""
+    """Tests whether the condition holds for all values of these iterators within loops and guards;
+    given all iterators, the answer is exact."""
     guards: list[BExpr] = []
     waiting = list(around.guards)
     while True:

@@ -1,4 +1,4 @@
-"""What an iteration of a loop depends on: its control values, and the cells that it may touch.
+"""Signature of an iteration of a loop: its control values, and the cells that it may touch.
 
 Two iterations of equal signature do the same to the cells of their boxes.  A value enters as far
 as it can make a difference: a thread index as it is, the two sides of a comparison by their order,

@@ -19,6 +19,7 @@ from exogpu.amir.nodes import (
     Require,
 )
 from exogpu.amir.walk import is_task
+from exogpu.machine.assigned import deals
 from exogpu.machine.fast.accesses import access_steps
 from exogpu.machine.fast.context import Context, Step
 from exogpu.machine.fast.control import comparisons, number, truth
@@ -73,6 +74,8 @@ def _loop(context: Context, op: Loop, nest: Nest, parts: Parts) -> Step:
     with scope.inside(op.iterator, own):
         steps = block_steps(context, op.body, (*nest, (op.iterator.name, slot)), inside)
     once = not (lo.terms or hi.terms) and hi.constant - lo.constant < 2
+    # Each iteration is a task of its own number; what is alike is found in the tasks' own loop.
+    once |= deals(op.body)
     first, end = number(scope.source(lo)), number(scope.source(hi))
     body = Body(slot, first, end, steps, len(op.body), is_task(op), once)
     step = loop_step(context.machine, body, inside)

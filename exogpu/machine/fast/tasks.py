@@ -1,4 +1,4 @@
-"""How many tasks a program begins."""
+"""Counts the tasks that a program begins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from exogpu.ir.walk import control_variables, evaluate, holds
 
 
 def tasks_before(path: Path, values: tuple[int, ...], body: Block, sigma: Mapping[Sym, int]) -> int:
-    """How many tasks have begun at an instance of the last operation of the path."""
+    """Counts the tasks begun before an instance of the last operation of the path."""
     total, env, left = 0, dict(sigma), list(values)
     for place, op in path:
         total += count_tasks(body[:place], env)
@@ -31,7 +31,7 @@ def tasks_before(path: Path, values: tuple[int, ...], body: Block, sigma: Mappin
 
 
 def count_tasks(block: Block, sigma: Mapping[Sym, int]) -> int:
-    """How many tasks a block begins."""
+    """Counts the tasks that a block begins."""
     total = 0
     for op in block:
         if isinstance(op, IncTaskID):
@@ -48,7 +48,7 @@ def count_tasks(block: Block, sigma: Mapping[Sym, int]) -> int:
 
 
 def _depends(block: Block, name: Sym) -> bool:
-    """Whether the number of tasks that a block begins depends on an iterator."""
+    """Tests whether the number of tasks that a block begins depends on an iterator."""
     for op in block:
         if isinstance(op, Guard) and begins_tasks(op.body):
             if name in control_variables(op.condition) or _depends(op.body, name):

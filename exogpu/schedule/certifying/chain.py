@@ -72,7 +72,7 @@ class Certificate:
 
     @property
     def complete(self) -> bool:
-        """Whether no step is decided by ISL alone."""
+        """Tests whether no step is decided by ISL alone."""
         return all(step.decided != "isl" for step in self.steps)
 
     def write(self, folder: Path) -> None:
@@ -141,7 +141,7 @@ class _Part:
 
 
 class NoCertificate(Exception):
-    """Why a step has no certificate."""
+    """A reason why a step has no certificate."""
 
 
 class _Maker:
@@ -221,7 +221,8 @@ def records(edit: Rewrite) -> Iterator[tuple[Record, Found]]:
 
 
 def uncertified(edit: Rewrite) -> str:
-    """Why a rewriting has no certificate, whatever the checker says of it; empty if it has one.
+    """Explains why a rewriting has no certificate, whatever the checker says of it; empty if it has
+    one.
 
     Raises IslGaveUpError.
     """

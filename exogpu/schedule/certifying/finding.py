@@ -32,7 +32,7 @@ class _Event:
 
 
 def witness(checker: Checker, names: Names) -> Witness:
-    """What is found about a step.  Raises IslGaveUpError."""
+    """Finds the witness of a step. Raises IslGaveUpError."""
     found = _Finder(checker, names)
     return Witness(found.kept(), found.overwritten(), found.found(), found.zeros())
 
@@ -60,7 +60,7 @@ class _Finder:
     # --- expressions ------------------------------------------------------------------------
 
     def _inputs(self, name: str) -> Sequence[CExpr]:
-        """What stands for the dimensions of a tuple."""
+        """Returns the expressions that stand for the dimensions of a tuple."""
         if name in self._edges:
             return element_names(len(self._edges[name].shape))
         return [self._names[s] for s in self._events[name].place.iterators]
@@ -92,7 +92,7 @@ class _Finder:
         return un.of_inputs(un.inverse(checker.images), checker.was.written)
 
     def kept(self) -> dict[int, tuple[Kept, ...]]:
-        """Where old statements are now."""
+        """Finds the new places of old statements."""
         found: dict[int, list[Kept]] = {}
         for old, new, branches in functions(self._images, self._checker.was.written):
             kept = found.setdefault(self._events[old].statement, [])
@@ -101,7 +101,7 @@ class _Finder:
         return {old: tuple(kept) for old, kept in sorted(found.items())}
 
     def overwritten(self) -> dict[int, tuple[At, ...]]:
-        """Of old writes that are lost, the next ones on their elements that are not."""
+        """Finds, for each lost old write, the next writes of its element that are kept."""
         checker, was = self._checker, self._checker.was
         lost = un.without(was.written, checker.kept)
         if un.is_empty(lost):

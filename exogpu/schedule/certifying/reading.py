@@ -54,6 +54,6 @@ def _classes(whole: Sequence[Place], parts: Sequence[Place]) -> Classes:
 
 
 def _accesses(place: Place) -> list[Access]:
-    """What a statement reads, in order, and what it writes."""
+    """Returns the reads of a statement, in order, and its write."""
     reads = [e.access for e in place.events if not e.writes and not e.reduces]
     return [*reads, place.plain.target]

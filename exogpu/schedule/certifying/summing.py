@@ -31,7 +31,7 @@ from exogpu.symbolic.steps.witness import At, Found, Given, Kept, Reader
 
 
 def summed(old: Program, new: Program, names: Names) -> made.Summed:
-    """What is found about the results of two procedures that have the same parameters.
+    """Finds the matching of the results of two procedures that have the same parameters.
 
     Raises Differ or Unclear where they are not seen to be the same, SeveralError where what is
     found is no function, and IslGaveUpError.
@@ -90,7 +90,8 @@ class _Side:
         return reader[0] if isinstance(reader, tuple) else reader
 
     def inputs(self, name: str, term: str = "") -> Sequence[CExpr]:
-        """What stands for the dimensions of a tuple, and for those of a term."""
+        """Returns the expressions that stand for the dimensions of a tuple, and for those of a
+        term."""
         more = made.term_names(len(self._events[term].inputs)) if term else ()
         return (*self._events[name].inputs, *more)
 
@@ -111,7 +112,7 @@ class _Side:
     # --- sums -------------------------------------------------------------------------------
 
     def sums(self) -> made.Sums:
-        """What is said of the reads of a procedure."""
+        """Returns the sums of a procedure's reads."""
         terms, reads = self.terms, self._wanted()
         wanted: dict[Reader, BExpr] = {}
         for name, told in cases(reads, terms.wanted):

@@ -86,7 +86,7 @@ class Draft:
         return block_at(self.proc, path)
 
     def around(self, path: Path) -> tuple[Stmt, ...]:
-        """What contains the statement of a path, outermost first."""
+        """Returns the statements around that of a path, outermost first."""
         return around(self.proc, path)
 
     def fresh(self, stmt: Stmt) -> Stmt:
@@ -132,30 +132,31 @@ class Draft:
 
 
 def is_sequential(stmt: Stmt) -> bool:
-    """Whether a statement is a loop in order."""
+    """Tests whether a statement is a loop in order."""
     return isinstance(stmt, For) and isinstance(stmt.mode, Seq)
 
 
 def is_threads(stmt: Stmt) -> bool:
-    """Whether a statement is a loop over threads."""
+    """Tests whether a statement is a loop over threads."""
     return isinstance(stmt, For) and isinstance(stmt.mode, CudaThreads)
 
 
 def is_tasks(stmt: Stmt) -> bool:
-    """Whether a statement is a loop over tasks."""
+    """Tests whether a statement is a loop over tasks."""
     return isinstance(stmt, For) and isinstance(stmt.mode, CudaTasks)
 
 
 def is_alone(stmt: Stmt) -> bool:
-    """Whether it is a loop whose iterations one thread executes each: a sync in it orders that
-    thread alone."""
+    """Tests whether it is a loop whose iterations one thread executes each: a sync in it orders
+    that thread alone."""
     if not isinstance(stmt, For) or not isinstance(stmt.mode, CudaThreads):
         return False
     return all(e is not None and e == Extent(Fraction(1)) for e in stmt.mode.unit.box)
 
 
 def is_unsignalled(stmt: Stmt) -> bool:
-    """Whether a statement calls an instruction that must signal a barrier, and signals none."""
+    """Tests whether a statement calls an instruction that must signal a barrier, and signals
+    none."""
     if not isinstance(stmt, CallInstr) or stmt.instr.trailing is None:
         return False
     return stmt.instr.trailing_required and stmt.trailing is None

@@ -9,7 +9,7 @@ from exogpu.schedule.proposing.drafts import Draft
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Move:
-    """What a change makes of a draft."""
+    """A change of a draft, and the draft after it."""
 
     kind: str
     cost: float

@@ -53,7 +53,7 @@ from exogpu.schedule.scopes import out_of_scope
 
 
 def repairs(draft: Draft, program: Program, sizes: Sizes, violation: Violation) -> Iterator[Move]:
-    """What the broken link of a violation asks for."""
+    """Yields the changes that repair the broken link of a violation."""
     values = dict(sizes)
     located = fast.located(program, values, violation)
     words = barrier_words(program, values, located)
@@ -68,7 +68,7 @@ def repairs(draft: Draft, program: Program, sizes: Sizes, violation: Violation) 
             if out_of_scope(made.proc) is None:
                 yield Move("repair", 1, made)
         if isinstance(repair.edit, Skip):
-            yield from _alike(draft, repair.edit.op.origin.span.line, repair.edit.n)
+            yield from _same_skips(draft, repair.edit.op.origin.span.line, repair.edit.n)
 
 
 def _drafts(draft: Draft, edit: Edit) -> Iterator[Draft]:
@@ -139,7 +139,7 @@ def _changed(
             pass
 
 
-def _alike(draft: Draft, at: int, n: int) -> Iterator[Move]:
+def _same_skips(draft: Draft, at: int, n: int) -> Iterator[Move]:
     """With the same last operand at every Await of the barrier."""
     old = draft.statements.get(at)
     if not isinstance(old, Await):

@@ -74,7 +74,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True)
 class _Ring:
-    """What a ring is made of."""
+    """The parts of a ring."""
 
     loads: tuple[Path, ...]
     loop: Path
@@ -98,17 +98,17 @@ def rings(draft: Draft, load: int, violations: Sequence[Violation]) -> Iterator[
     apart = ring.producer.block != ring.consumer.block
     if is_sequential(draft.at(ring.loop)):
         for fenced in (True, False) if ring.plain else (False,):
-            made = _made(draft, ring, released=True, fenced=fenced)
+            made = _make_ring(draft, ring, released=True, fenced=fenced)
             if made is not None:
                 yield Move("ring", 6 + fenced + len(ring.loads), made)
-    made = _made(draft, ring, released=False, fenced=False)
+    made = _make_ring(draft, ring, released=False, fenced=False)
     if made is not None:
         # A Fence of all would keep a deep ring from ever being filled.
         more = 5 if apart and ring.depth > 1 else 0
         yield Move("barrier", 3 + more + len(ring.loads), made)
 
 
-def _made(draft: Draft, ring: _Ring, *, released: bool, fenced: bool) -> Draft | None:
+def _make_ring(draft: Draft, ring: _Ring, *, released: bool, fenced: bool) -> Draft | None:
     home = allocations(draft, ring.loop)
     over = _producers(draft, ring)
     if home is None or over is None:
@@ -233,7 +233,7 @@ def _shape(draft: Draft, name: Sym) -> tuple[int, ...] | None:
 
 
 def depth_of(access: Access) -> int:
-    """How many slots the ring has that an access goes round."""
+    """Returns the number of slots of the ring that an access goes round."""
     rounds = (c.at.divisor for c in access.coords if isinstance(c, Point) and isinstance(c.at, Mod))
     return next(rounds, 1)
 
@@ -297,7 +297,7 @@ def _producers(draft: Draft, ring: _Ring) -> tuple[For, ...] | None:
 
 
 def _count(unit: CollUnit) -> int | None:
-    """How many CTAs side by side a unit is."""
+    """Returns the number of CTAs side by side that a unit is."""
     if unit.domain != cuda_cta_in_cluster.domain or unit.box[0] is None:
         return None
     factor: Fraction = unit.box[0].factor

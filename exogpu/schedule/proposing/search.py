@@ -88,7 +88,8 @@ class Search:
     # --- one draft ------------------------------------------------------------------------
 
     def _holds(self, judged: Judged) -> bool:
-        """Whether nothing is found for any sizes; sizes at which something is become a sample."""
+        """Tests whether the prover finds nothing for any sizes; sizes of a refutation become a
+        sample."""
         assert judged.program is not None
         self._tell("asking for all sizes")
         answer = self.bench.answer(judged.program)
@@ -132,13 +133,14 @@ class Search:
                     return
 
     def _often(self, draft: Draft) -> int:
-        """How many loops are around what was added, over all of it: what runs less often is
+        """Sums up the loops around each added statement: a statement that runs less often is
         better."""
         added = (draft.places[n] for n in self._added(draft))
         return sum(is_sequential(s) for path in added for s in draft.around(path))
 
     def _moves(self, judged: Judged) -> Iterator[Iterable[Iterator[Move]]]:
-        """What may mend each trouble, in stages: a later one where no earlier one is enough."""
+        """Yields the changes that may repair each trouble, in stages: a later one if no earlier one
+        is enough."""
         draft = judged.draft
         everywhere = [v for found in judged.found for v in found]
         for kind, _, _, at in sorted(judged.standing, key=lambda t: t[3]):
@@ -209,7 +211,8 @@ class Search:
         return [n for n in draft.statements if n not in self.root.draft.statements]
 
     def _burden(self, draft: Draft, number: int) -> tuple[bool, int]:
-        """What is removed first: Fences, and of those the ones that run most often."""
+        """Orders the statements to remove: Fences first, and of those the ones that run most
+        often."""
         loops = sum(map(is_sequential, draft.around(draft.places[number])))
         return not isinstance(draft.statements[number], Fence), -loops
 

@@ -53,7 +53,8 @@ def _partner(barrier: BarrierAlloc, declared: list[BarrierAlloc]) -> Sym | None:
 
 
 def _users(draft: Draft, name: Sym) -> tuple[list[Path], list[Path]]:
-    """Who arrives on a barrier, and who waits for it; instructions that signal it arrive."""
+    """Returns the statements that arrive on a barrier, and those that wait for it; instructions
+    that signal it arrive."""
     arrives: list[Path] = []
     awaits: list[Path] = []
     for path, stmt in paths(draft.proc):

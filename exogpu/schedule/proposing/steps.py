@@ -109,7 +109,7 @@ class _Signal:
 
     def __call__(self, procedure: P, draft: Draft) -> tuple[P, Draft]:
         path = draft.places[self.number]
-        barrier = None if self.call.trailing is None else _said(self.call.trailing)
+        barrier = None if self.call.trailing is None else _access_text(self.call.trailing)
         made: P = set_trailing_barrier_expr(procedure, Cursor(procedure, path), barrier)
         return made, draft.replaced(path, self.call, same=True)
 
@@ -155,11 +155,11 @@ class _Insertion:
             case Fence():
                 made = insert_fence(procedure, gap, leaf.pre, leaf.post, **loops)
             case Arrive():
-                targets = map(_said, leaf.targets)
+                targets = map(_access_text, leaf.targets)
                 made = insert_arrive(procedure, gap, leaf.timeline, *targets, **loops)
             case Await():
                 made = insert_await(
-                    procedure, gap, _said(leaf.barrier), leaf.timeline, leaf.n, **loops
+                    procedure, gap, _access_text(leaf.barrier), leaf.timeline, leaf.n, **loops
                 )
             case BarrierAlloc():
                 guard = {} if leaf.guard is None else {"guard": leaf.guard.name}
@@ -172,5 +172,5 @@ class _Insertion:
         return made
 
 
-def _said(access: Access) -> str:
+def _access_text(access: Access) -> str:
     return text.access(access, lambda name: name.name)

@@ -1,4 +1,4 @@
-"""What the abstract machine and the prover say of a procedure under trial."""
+"""Runs the abstract machine and the prover on a procedure under trial."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Judged:
 
     @property
     def score(self) -> float:
-        """How many troubles there are, over all samples."""
+        """Weighs the troubles over all samples."""
         return len(self.standing) + sum(weight(_pairs(found)) for found in self.found)
 
     @property
     def count(self) -> int:
-        """How many troubles there are, each once."""
+        """Counts the troubles, each once."""
         return len(self.troubles())
 
     def troubles(self) -> frozenset[Trouble]:
@@ -69,7 +69,7 @@ class Judged:
 
 
 def trouble_of(violation: Violation) -> Trouble:
-    """What tells a violation from others."""
+    """Returns the key that distinguishes a violation from others."""
     record = violation.record
     several = violation.kind in (HazardKind.DEADLOCK, HazardKind.PHASE)
     first = None if record is None or several else record.origin.span.line
@@ -81,7 +81,7 @@ def _pairs(found: tuple[Violation, ...]) -> frozenset[Trouble]:
 
 
 def weight(troubles: frozenset[Trouble]) -> float:
-    """How many troubles there are.
+    """Weighs a set of troubles.
 
     Of those at the end of variables, which one Fence mends, each counts a little: a new barrier
     has some of its own.
@@ -178,7 +178,7 @@ class Bench:
         return None
 
     def answer(self, program: Program) -> Answer:
-        """Whether something is found for any sizes."""
+        """Asks the prover whether a program fails for any sizes."""
 
         def work(tell: Tell) -> Answer:
             findings = analyse(program)
@@ -199,7 +199,7 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the analysis for all sizes finds: nothing, a refutation, or that it cannot tell."""
+    """The answer of the analysis for all sizes: clean, refuted, or undecided."""
 
     word: Literal["clean", "refuted", "undecided"]
     sizes: Sizes = ()

@@ -1,4 +1,4 @@
-"""Atomic operations: in any order among themselves, ordered with whatever else (decision 31)."""
+"""Atomic operations in any order among themselves (decision `atomic-operations`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that wait for earlier ones by flags (decision 37)."""
+"""Tasks that wait for earlier ones by flags (decision `flags`)."""
 
 from __future__ import annotations
 

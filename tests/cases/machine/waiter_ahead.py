@@ -1,4 +1,4 @@
-"""A single mbarrier: who awaits its second phase alone runs ahead (decision 12 iii)."""
+"""A single mbarrier: who awaits its second phase alone runs ahead (`mbarrier-phase` iii)."""
 
 from __future__ import annotations
 

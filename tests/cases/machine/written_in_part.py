@@ -1,4 +1,4 @@
-"""An instruction that writes a part of its window overwrites that part alone (decision 39)."""
+"""An instruction overwrites what it writes of its window (decision `partial-overwrite`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Slots of a barrier that outlives a task: a line that uses one as a number ends in the code that
-it draws (decision 42).
+it draws (decision `private-slot`).
 
 Below each procedure that is right stands its verdict: `# expect NAME: ...`.
 """

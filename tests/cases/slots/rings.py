@@ -1,6 +1,6 @@
 """Memory that outlives a task, by which slots it is indexed: `# expect NAME: ...` below a kernel.
 
-The slots of one memory count alike, or are 0 as each task begins (decision 42).
+The slots of one memory count alike, or are 0 as each task begins (decision `private-slot`).
 """
 
 from __future__ import annotations

@@ -115,9 +115,8 @@ def sums(name: str, first: str):
                         total = 0.0
                     if first == "uninit":
                         uninit(total)
-                    if first == "where n > 1":
-                        if n > 1:
-                            total = 0.0
+                    if first == "where n > 1" and n > 1:
+                        total = 0.0
                     for i in seq(0, n):
                         total += x[i, t]
                     y[t] = total

@@ -37,7 +37,8 @@ def reused(name: str, meet: str, first: str) -> Procedure:
 # expect another_warp: refuted FREE old
 another_warp = reused("another_warp", "a", "b")
 
-# The memory that ends does not tell who takes it: this is refuted alike (decision 8).
+# The memory that ends does not tell who takes it: this is refuted alike (decision
+# `shared-lifetime`).
 # expect same_warp: refuted FREE old
 same_warp = reused("same_warp", "a", "a")
 
