@@ -73,8 +73,10 @@ def to_json(program: Program) -> dict[str, Json]:
 
 
 def assumptions(program: Program) -> tuple[str, ...]:
-    """What a proof of the program rests on besides its preconditions: contracts on the contents of
-    arrays, and variables whose contents do not matter before they are written."""
+    """Lists what a proof of the program rests on besides its preconditions.
+
+    These are contracts on the contents of arrays, and variables whose contents do not matter.
+    """
     names = unique_names(program)
     ops = (op for op in operations(program.body) if isinstance(op, Initialise) and op.uninit)
     return (*program.assumptions, *dict.fromkeys(f"uninit({names[op.access.name]})" for op in ops))

@@ -343,7 +343,8 @@ def t_call(low: Lowering, stmt: CallInstr) -> Ops:
     """`g(c*, e*) >> e_z`: the trailing barrier's own record, then `T_arg` of each data argument;
     control arguments are ignored.
 
-    Decision `initialised`: what it reads has been written before it, which comes before all that it writes.
+    What it reads has been written before it (decision `initialised`); the reads come before all
+    that it writes.
     """
     yield from t_trailing(low, stmt)
     data = [(at, p) for at, p in enumerate(stmt.instr.params) if isinstance(p, DataParam)]

@@ -223,13 +223,15 @@ def _of_operands(asked: Iterable[Demand], origin: Origin) -> Iterator[Require]:
 
 
 def may_be_uninitialised(low: Lowering, access: Access) -> bool:
-    """Whether it is asked if a variable has been written: what the procedure allocates; a
-    parameter's elements all have values (decision `initialised`)."""
+    """Tests whether reads of a variable need a write before them (decision `initialised`).
+
+    Those of what the procedure allocates do; a parameter's elements all have values.
+    """
     return isinstance(low.variables[access.name], Alloc)
 
 
 def initialised(low: Lowering, accesses: Iterable[Access], origin: Origin) -> Iterator[Op]:
-    """What a statement reads has been written before."""
+    """Checks that a statement's reads have been written before."""
     for access in accesses:
         if may_be_uninitialised(low, access):
             yield CheckInitialised(access, origin)
@@ -238,13 +240,13 @@ def initialised(low: Lowering, accesses: Iterable[Access], origin: Origin) -> It
 def initialises(
     low: Lowering, access: Access, origin: Origin, *, uninit: bool = False
 ) -> Iterator[Op]:
-    """What a statement writes has a value from here on; or what it says does not matter."""
+    """Marks what a statement writes as written, or what it says does not matter."""
     if may_be_uninitialised(low, access):
         yield Initialise(access, origin, uninit)
 
 
 def initialised_by_call(low: Lowering, call: CallInstr, position: int) -> Iterator[Op]:
-    """`initialised` of an argument: of what the instruction's body reads of it."""
+    """Checks the elements of an argument that the instruction's body reads."""
     argument, origin = call.arguments[position], origin_of(low, call)
     if isinstance(argument, Access) and may_be_uninitialised(low, argument):
         for part in read_by_call(call, position):
@@ -252,7 +254,7 @@ def initialised_by_call(low: Lowering, call: CallInstr, position: int) -> Iterat
 
 
 def initialises_by_call(low: Lowering, call: CallInstr, position: int) -> Iterator[Op]:
-    """`initialises` of an argument: of what the instruction's body surely writes of it."""
+    """Marks the elements of an argument that the instruction's body surely writes."""
     argument, origin = call.arguments[position], origin_of(low, call)
     if isinstance(argument, Access) and may_be_uninitialised(low, argument):
         for part in written_by_call(call, position):

@@ -1,4 +1,4 @@
-"""Which elements a statement reads, and which it surely writes (decision `initialised`).
+"""Finds the elements that a statement reads, and those it surely writes (decision `initialised`).
 
 An instruction reads and writes what its body does, under the body's guards.  Where a body's loops
 run over a box of its operand that box is a window, case by case where a bound is the least of two:
@@ -114,7 +114,7 @@ def _parts(
 
 
 def _in_caller(one: _Touched | _Box, argument: Access, values: Mapping[Sym, CExpr]) -> Part:
-    """What an operand's part is of the caller's variable."""
+    """Translates a part of an operand to a part of the caller's variable."""
     if isinstance(one, _Box):
         guards = [part for guard in one.guards for part in _known(guard, values)]
         coords = _composed(argument.coords, one.coords, values)
@@ -130,7 +130,7 @@ def _in_caller(one: _Touched | _Box, argument: Access, values: Mapping[Sym, CExp
 
 
 def _known(guard: BExpr, values: Mapping[Sym, CExpr]) -> tuple[BExpr, ...]:
-    """What has to hold for a guard to hold."""
+    """Splits a guard into conditions that all hold where it does."""
     return parts(folded(substitute_bool(guard, values)))
 
 

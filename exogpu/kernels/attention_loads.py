@@ -63,8 +63,11 @@ def make_loads(shape: Shape, RING: int) -> tuple[Macro, Macro]:
             )
 
     @macro
-    def load_keys(tile, tensor, head, j, keys, base, table, pages, full):
-        """Those of step j, of so many; of pages that have none, nothing."""
+    def load_keys(tile, tensor, head, j, keys, base, table, pages, full, masked):
+        """Those of step j, of so many; of pages that have none, nothing.
+
+        Scores of keys that are not there are `masked`; `forget` writes zeros for their values.
+        """
         if P is None:
             load_rows(tile, tensor, head, base, KEYS * j, full, KEYS)
         else:
@@ -73,6 +76,9 @@ def make_loads(shape: Shape, RING: int) -> tuple[Macro, Macro]:
                 if key < keys:
                     page = load_index(table[base, key / P], 0, pages)
                     load_part(tile, i, tensor, page, key % P, head, full)
+                else:
+                    if masked:
+                        uninit(tile[:, part * i : part * i + part, :])
 
     @macro
     def load_step(
@@ -81,10 +87,10 @@ def make_loads(shape: Shape, RING: int) -> tuple[Macro, Macro]:
         """The keys and values of one step, of head h."""
         with CudaWarps(name="producer"):
             Await(K_empty, cuda_temporal, ~RING)
-            load_keys(K[j % RING, :, :, :], K_map, h, j, keys, base, table, pages, K_full)
+            load_keys(K[j % RING, :, :, :], K_map, h, j, keys, base, table, pages, K_full, True)
             Arrive(cuda_temporal) >> K_full
             Await(V_empty, cuda_temporal, ~RING)
-            load_keys(V[j % RING, :, :, :], V_map, h, j, keys, base, table, pages, V_full)
+            load_keys(V[j % RING, :, :, :], V_map, h, j, keys, base, table, pages, V_full, False)
             Arrive(cuda_temporal) >> V_full
 
     return load_rows, load_step

@@ -401,13 +401,13 @@ def step_clear(machine: Machine, op: Clear, at: Moment) -> None:
 
 
 def step_initialise(machine: Machine, op: Initialise) -> None:
-    """Decision `initialised`: what a statement writes has a value from here on.  No figure has it."""
+    """Marks what a statement writes as written (decision `initialised`; no figure has it)."""
     machine.initialised[op.access.name].update(elements(machine, op.access))
 
 
 def step_check_initialised(machine: Machine, op: CheckInitialised, at: Moment) -> None:
-    """Decision `initialised`: an error iff some element of what a statement reads has not been written since
-    its allocation, in the order of the program.  No figure has it."""
+    """Reports elements that a statement reads and that have not been written since their
+    allocation, in the order of the program (decision `initialised`; no figure has it)."""
     if not machine.observer.asks(at):
         return
     name = op.access.name

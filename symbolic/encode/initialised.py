@@ -92,9 +92,9 @@ def _writes(
 def _executed(placed: Placed, name: Sym, write: Instance, read: Instance) -> BExpr:
     """The write is executed, whoever executes its task.
 
-    Where memory resides in a launch its tasks stand at positions of one cluster (decision 27), and
-    of another position of that launch nothing is known but of what resides.  Elsewhere the launch
-    has been executed: each of its tasks is at some position of some cluster.
+    Where memory resides in a launch its tasks stand at positions of one cluster (decision
+    `resident-memory`).  Of another position of that launch nothing is known but of what resides.
+    Elsewhere the launch has been executed: each of its tasks is at some position of some cluster.
     """
     one, other = write.site, read.site
     if one.residence is None or one.task is None or placed.variables[name].resident:

@@ -1,5 +1,6 @@
-"""Which writes come before a read, element by element, and what no write has reached (decision `initialised`).
+"""Finds the writes before a read, element by element, and what no write has reached.
 
+The rule is decision `initialised`.
 A write in the loops of the read, above it and of the same elements is seen without ISL.  Of others
 those come first that are executed whatever the sizes: a loop that may have no iteration and a guard
 leave something over.
@@ -37,17 +38,17 @@ class Written:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reached:
-    """What has been written of what a statement reads."""
+    """The elements that a statement reads, by the writes that have written them."""
 
     read: Site
     frame: Frame
     written: tuple[Written, ...]
     left: Finding | None
-    """What has not been."""
+    """The elements that no write has reached."""
 
 
 def reads(slots: SlotPairs, name: Sym) -> Iterator[Reached]:
-    """Each read of a variable within a frame."""
+    """Yields each read of a variable within a frame."""
     frame = slots.frame
     writes = [s for s in frame.sites if isinstance(s.op, Initialise) and s.op.access.name == name]
     for site in frame.sites:
@@ -82,8 +83,8 @@ def _reached(
 
 
 def _written_by(slots: SlotPairs, name: Sym, write: Site, read: Site) -> isl.Map | None:
-    """`[read -> element] -> write`, of the writes that are surely executed before; None where there
-    are none."""
+    """Maps `[read -> element]` to writes that are surely executed before; None if there are
+    none."""
     op, frame = write.op, slots.frame
     assert isinstance(op, Initialise)
     if not tied(write, op.access, (read,)):
@@ -111,7 +112,7 @@ def _written_by(slots: SlotPairs, name: Sym, write: Site, read: Site) -> isl.Map
 
 
 def _rank(write: Site, read: Site) -> tuple[int, bool, int, int]:
-    """The less, the more surely a write is executed, and the nearer it is."""
+    """Orders writes: those come first that are more surely executed, then the nearer ones."""
     common, above = order_of(write, read)
     own = write.loops[common:]
     perhaps = sum(not isinstance(end, Int) for loop in own for end in (loop.lo, loop.hi))
@@ -123,7 +124,7 @@ def _rank(write: Site, read: Site) -> tuple[int, bool, int, int]:
 
 
 def _covers(placed: Placed, write: Site, read: Site, access: Access) -> bool:
-    """Whether a write is executed in each iteration of a read, above it, and writes all of it."""
+    """Tests whether a write above a read is executed in each of its iterations, with all of it."""
     op = write.op
     assert isinstance(op, Initialise)
     common, above = order_of(write, read)
@@ -141,7 +142,7 @@ def _covers(placed: Placed, write: Site, read: Site, access: Access) -> bool:
 
 
 def _holds(outer: Point | Interval, inner: Point | Interval, extent: CExpr) -> bool:
-    """Whether a coordinate holds all of another, inside the variable."""
+    """Tests whether a coordinate holds all of another, inside the variable."""
     match outer, inner:
         case Interval(Int(0), hi), _ if hi == extent:
             return True

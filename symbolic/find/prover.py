@@ -193,7 +193,7 @@ class Analysis:
     # --- initialised memory ---------------------------------------------------------------
 
     def reads(self, name: Sym) -> None:
-        """What is read of one variable, and no write has reached."""
+        """Finds reads of one variable that no write has reached."""
         if not any(isinstance(site.op, CheckInitialised) for site in self.model.uses[name]):
             return
         frame, found = frame_of(self.model, name), self._found[name]
