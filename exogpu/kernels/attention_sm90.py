@@ -89,7 +89,7 @@ def make_attention(
                         first = load_index(cuts[t], 0, M + 1)
                         end = load_index(cuts[t + 1], 0, M + 1)
                         keys = load_index(seqlens_k[b], 0, page * W + 1)
-                        last = load_index(cu_seqlens_q[b + 1], 0, M + 1)
+                        last = load_index(cu_seqlens_q[b + 1], end, M + 1)
                         if causal:
                             seen = keys - (last - end)
                             most = keys - (last - first)
@@ -150,7 +150,7 @@ def make_attention(
                         end = load_index(cuts[t + 1], 0, M + 1)
                         base = load_index(cu_seqlens_k[b], 0, N + 1)
                         after = load_index(cu_seqlens_k[b + 1], 0, N + 1)
-                        last = load_index(cu_seqlens_q[b + 1], 0, M + 1)
+                        last = load_index(cu_seqlens_q[b + 1], end, M + 1)
                         if causal:
                             seen = after - base - (last - end)
                             most = after - base - (last - first)

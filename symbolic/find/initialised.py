@@ -19,12 +19,12 @@ from exogpu.result.hazards import HazardKind
 from exogpu.solvers import isl
 from exogpu.solvers import isl_functions as functions
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.find.dependences import tied
 from exogpu.symbolic.find.findings import Finding
 from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.loaded import same_loads
 from exogpu.symbolic.find.slots import SlotPairs
 from exogpu.symbolic.placed import Placed
-from exogpu.symbolic.sites import Site, one_cluster, order_of
+from exogpu.symbolic.sites import Site, loads_around, one_cluster, order_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,9 +87,10 @@ def _written_by(slots: SlotPairs, name: Sym, write: Site, read: Site) -> isl.Map
     none."""
     op, frame = write.op, slots.frame
     assert isinstance(op, Initialise)
-    if not tied(write, op.access, (read,)):
-        return None  # What is written by values from memory is not known here.
-    order = frame.earlier(write, read, name)
+    known = {load.source for load in loads_around(read)}
+    if not all(load.source in known for load in loads_around(write)):
+        return None  # Memory may hold other values, and then the write does not happen.
+    order = _with_same_values(frame, frame.earlier(write, read, name), write, read)
     if rel.is_plainly_empty(order):
         return None
     cells = frame.cells(write, op.access)
@@ -109,6 +110,14 @@ def _written_by(slots: SlotPairs, name: Sym, write: Site, read: Site) -> isl.Map
     if isl.is_empty(order):
         return None
     return functions.joined(isl.inverse(order), isl.inverse(cells))
+
+
+def _with_same_values(frame: Frame, order: isl.Map, write: Site, read: Site) -> isl.Map:
+    """Keeps the pairs in which each value from memory of the write is one that the read knows."""
+    for same in same_loads(frame, write, read):
+        order = rel.equal_dims(order, same.read)
+        order = rel.equal_dims(order, [pair for pair in same.values if min(pair) >= 0])
+    return order
 
 
 def _rank(write: Site, read: Site) -> tuple[int, bool, int, int]:
