@@ -130,6 +130,8 @@ def make_greatest(part: Part, K: int) -> Macro:
         other: i32[32]
         there: i32[32]
         Fence(cuda_in_order, cuda_in_order)  # the row before has been looked through
+        for i in seq(0, LOADS):  # no lane looks at the words between two rows
+            uninit(kept[w, V * (33 * i + 32) : V * (33 * i + 33)])
         for t in cuda_threads(0, 32, unit=cuda_thread):
             cuda_number(t, lane[t])
             for h in range(HALVES):

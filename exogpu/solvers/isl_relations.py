@@ -129,6 +129,11 @@ def equal_dims(relation: Map, dims: Sequence[tuple[int, int]]) -> Map:
 
 
 @cache
+def fix_input(relation: Map, at: int, value: int) -> Map:
+    """The pairs whose input has a value in one dimension."""
+    return relation.fix_val(_IN, at, value)
+
+
 def lexicographic(
     ins: int, outs: int, common: int, *, or_equal: bool, alike: tuple[int, ...] = ()
 ) -> Map:

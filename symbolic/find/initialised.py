@@ -103,9 +103,10 @@ def _written_by(slots: SlotPairs, name: Sym, write: Site, read: Site) -> isl.Map
         if one_cluster(write, read) and read.task is not None:
             order = frame.within_task(order, write, read)
         elif residence.depth >= frame.depth:
-            # Each task is executed, at some position of some cluster.
+            # Each task is executed, at some position of some cluster: one stands for all.
             count = identifier(residence.count.name)
             order, cells = isl.drop_param(order, count), isl.drop_param(cells, count)
+            order = rel.fix_input(order, residence.depth - frame.depth, 0)
     order = slots.meet(order, write, read)
     if isl.is_empty(order):
         return None
