@@ -8,17 +8,18 @@ sequential order of the machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, assert_never
 
 from exogpu.amir.nodes import Loop
 from exogpu.ir.isltext import conjunction, identifier
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, BExpr, Interval, Point
+from exogpu.ir.nodes import Access, BExpr, CExpr, Interval, Point
 from exogpu.ir.walk import control_variables
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
+from exogpu.symbolic.find.inversion import ELEMENT
 from exogpu.symbolic.find.loaded import Same, as_loaded, one_value, reads, same_loads
 from exogpu.symbolic.find.sharing import Sharing
 from exogpu.symbolic.sites import (
@@ -222,6 +223,18 @@ class Frame:
         if read != self._read:
             found = rel.under(found, self.model.known(read))
         return found.coalesce()
+
+    def writers(self, read: Site, write: Site, name: Sym, at: Sequence[CExpr]) -> isl.Map:
+        """`[read -> element] -> write`: the write's iterators as expressions of the read's and of
+        the indices ELEMENT of the element."""
+        inner, rank = at[self.depth :], len(self.model.variables[name].shape)
+        read_by = self._read | (self.model.read_by(*inner) - {*ELEMENT})
+        element = ", ".join(map(identifier, ELEMENT[:rank]))
+        values = ", ".join(map(self.model.expr, inner))
+        return isl.parse_map(
+            f"{self._head_of(read_by)}{{ [{read.tuple_name}{self._tuple(read)} -> "
+            f"V{name.number}[{element}]] -> {write.tuple_name}[{values}] }}"
+        )
 
     def where(self, site: Site, condition: BExpr) -> isl.Set:
         """The instances of a site at which a condition of sizes and iterators holds."""

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from exogpu.amir.nodes import CheckInitialised, Initialise
 from exogpu.ir.isltext import identifier
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, CExpr, Int, Interval, Point
+from exogpu.ir.nodes import Access, CExpr, CVar, Int, Interval, Point
 from exogpu.result.hazards import HazardKind
 from exogpu.solvers import isl
 from exogpu.solvers import isl_functions as functions
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.findings import Finding
 from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.inversion import writer_of
 from exogpu.symbolic.find.loaded import same_loads
 from exogpu.symbolic.find.slots import SlotPairs
 from exogpu.symbolic.placed import Placed
@@ -32,8 +33,10 @@ class Written:
     """Elements of reads that a write has written before."""
 
     write: Site
-    by: isl.Map | None
-    """`[read -> element] -> write`; None where all are written in the read's own iteration."""
+    by: isl.Map | None = None
+    """`[read -> element] -> write`; None where `at` says it."""
+    at: tuple[CExpr, ...] = ()
+    """The write's iterators, of the read's iterators and the indices ELEMENT."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +65,8 @@ def _reached(
     frame = slots.frame
     for write in writes:
         if _covers(frame.model, write, read, access):
-            return Reached(read, frame, (Written(write, None),), None)
+            at = tuple(CVar(name) for name in write.iterators)
+            return Reached(read, frame, (Written(write, at=at),), None)
     left = frame.cells(read, access)
     written: list[Written] = []
     for write in sorted(writes, key=lambda one: _rank(one, read)):
@@ -71,6 +75,13 @@ def _reached(
         by = _written_by(slots, name, write, read)
         if by is None:
             continue
+        at = writer_of(write, read)
+        if at is not None:
+            own = isl.intersect_map(by, frame.writers(read, write, name, at))
+            met = isl.intersect_map(left, functions.inputs_of(own))
+            if not isl.is_empty(met):
+                written.append(Written(write, at=at))
+                left = rel.coalesce(isl.subtract_map(left, met))
         met = isl.intersect_map(left, functions.inputs_of(by))
         if not isl.is_empty(met):
             written.append(Written(write, functions.among(by, met)))

@@ -36,6 +36,7 @@ from exogpu.symbolic.find.chains import Ends, Finder, parameters, sizes_of
 from exogpu.symbolic.find.counting import Counting
 from exogpu.symbolic.find.expressions import pieces_of
 from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.find.inversion import ELEMENT
 from exogpu.symbolic.find.orders import Ordering
 from exogpu.symbolic.find.partners import Partners
 from exogpu.symbolic.find.prover import Evidence, frame_of
@@ -155,14 +156,15 @@ class Seeker:
     def _writes(self, read: int) -> Iterator[At]:
         site = self.model.sites[read]
         assert isinstance(site.op, CheckInitialised)
-        own = self._names_of(site, "here")
         element = element_names(len(self.model.variables[site.op.access.name].shape))
+        own = {**self._names_of(site, "here"), **dict(zip(ELEMENT, element, strict=False))}
         reached = self.evidence.reached.get(read)
         if reached is None:
             return
         for one in reached.written:
             if one.by is None:
-                yield At(one.write.number, tuple(own[name] for name in one.write.iterators))
+                at = tuple(substitute(value, own) for value in one.at)
+                yield At(one.write.number, at)
                 continue
             finder = self.finder(reached.frame, own)
             inputs = (*finder.inner(site, own), *element)
