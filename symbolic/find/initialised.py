@@ -65,8 +65,8 @@ def _reached(
     frame = slots.frame
     for write in writes:
         if _covers(frame.model, write, read, access):
-            at = tuple(CVar(name) for name in write.iterators)
-            return Reached(read, frame, (Written(write, at=at),), None)
+            own = tuple(CVar(name) for name in write.iterators)
+            return Reached(read, frame, (Written(write, at=own),), None)
     left = frame.cells(read, access)
     written: list[Written] = []
     for write in sorted(writes, key=lambda one: _rank(one, read)):
@@ -77,8 +77,8 @@ def _reached(
             continue
         at = writer_of(write, read)
         if at is not None:
-            own = isl.intersect_map(by, frame.writers(read, write, name, at))
-            met = isl.intersect_map(left, functions.inputs_of(own))
+            there = isl.intersect_map(by, frame.writers(read, write, name, at))
+            met = isl.intersect_map(left, functions.inputs_of(there))
             if not isl.is_empty(met):
                 written.append(Written(write, at=at))
                 left = rel.coalesce(isl.subtract_map(left, met))
