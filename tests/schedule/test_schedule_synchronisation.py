@@ -59,6 +59,11 @@ ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure], str]] = {
         lambda p: s.insert_fence(p, after(p, FIRST), cuda_in_order, cuda_in_order),
         "proved",
     ),
+    "insert_uninit": (
+        reversal,
+        lambda p: s.insert_uninit(p, before(p, FIRST), "tile[0:128]", ("M", "<=", "m")),
+        "refuted",
+    ),
     "insert_fence over warps": (
         reversal,
         lambda p: s.insert_fence(
@@ -143,6 +148,10 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
             reversal, before(reversal, "with _: _"), cuda_in_order, cuda_in_order
         ),
         "X991.*insert_fence: cuda_in_order is used at CPU scope",
+    ),
+    "insert_uninit of no name": (
+        lambda: s.insert_uninit(reversal, before(reversal, FIRST), "tiles[0:128]"),
+        "X99.*insert_uninit",
     ),
     "insert_fence place": (
         lambda: s.insert_fence(reversal, FIRST, cuda_in_order, cuda_in_order),

@@ -254,6 +254,7 @@ WRONG: dict[str, tuple[LeavingOut, Expected]] = {
         LeavingOut(
             under(
                 SOME,
+                "uninit(kept)",
                 threads("y[m, t] = kept[0, t]"),
                 F,
                 staged(read="x[m, t] = kept[0, 1 - t]"),

@@ -137,11 +137,11 @@ WRONG = {
     "a slot too early": (ring(skip=3), HazardKind.WAR, 1, 1),
     "a slot too early in a nest": (ring(resident=False, skip=3), HazardKind.WAR, 1, 1),
     "a ring of one slot": (ring(extent=1), HazardKind.WAR, 1, 1),
-    "the reader counts what is filled": (ring(read="full"), HazardKind.WAR, 1, 1),
+    "the reader counts what is filled": (ring(read="full"), HazardKind.UNINIT, 1, None),
     "after the Arrive it is the next slot": (ring(again=True), HazardKind.WAR, 1, 1),
-    "the Arrive comes first": (ring(late=True), HazardKind.WAR, 1, 1),
+    "the Arrive comes first": (ring(late=True), HazardKind.UNINIT, 1, None),
 }
-"""What is at fault, in which task, against an access of which task."""
+"""What is at fault, in which task, against an access of which task, if there is one."""
 
 ANEW = {
     "the writer begins anew in each task": ring(write="k"),
