@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from exogpu.amir.nodes import Arrive, Await, Loop, Program
+from exogpu.amir.nodes import Arrive, Await, CheckInitialised, Initialise, Loop, Program
 from exogpu.amir.walk import accesses_of
 from exogpu.ir.isltext import bexpr, cexpr, conjunction, identifier, in_range
 from exogpu.ir.names import Sym
@@ -70,10 +70,19 @@ class Model(Placed):
 
     def mentioned(self, sites: Iterable[Site], depth: int) -> frozenset[Sym]:
         """Sizes, divisions and iterators that the instances of these sites, their threads and the
-        barriers that they use are made of, within the outer `depth` loops."""
+        barriers that they use are made of, within the outer `depth` loops.
+
+        Not what guards of reads and writes read, where it is asked if something has been written.
+        """
         loaded = bool(self.loads)  # Then the loops of the prefix may read what is loaded in them.
         loops = {loop for site in sites for loop in site.loops[0 if loaded else depth :]}
-        guards = {guard for site in sites for at, guard in site.guards if loaded or at >= depth}
+        guards = {
+            guard
+            for site in sites
+            if loaded or not isinstance(site.op, Initialise | CheckInitialised)
+            for at, guard in site.guards
+            if loaded or at >= depth
+        }
         mappings = {site.op.origin.threads for site in sites} - {None}
         barriers = {
             name

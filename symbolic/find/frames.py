@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, assert_never
 
 from exogpu.amir.nodes import Loop
-from exogpu.ir.isltext import conjunction, identifier
+from exogpu.ir.isltext import bexpr, conjunction, identifier
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, BExpr, CExpr, Interval, Point
 from exogpu.ir.walk import control_variables
@@ -182,14 +182,16 @@ class Frame:
                 for at, loop in enumerate(site.loops)
                 if at >= self.depth or reads(loop, loaded)
             ]
-            bounds += [
-                self.model.condition(b)
+            guards = [
+                self.model.definitions.condition(b)
                 for at, b in site.guards
                 if at >= self.depth or control_variables(b) & loaded
             ]
-            bounds += one_value(site)
-            text = f"{self._head}{{ {self._tuple(site)} : {conjunction(bounds)} }}"
-            self._domains[place] = rel.set_under(isl.parse_set(text), self.known).coalesce()
+            bounds += [*map(bexpr, guards), *one_value(site)]
+            read = self._read.union(*map(control_variables, guards))
+            text = f"{self._head_of(read)}{{ {self._tuple(site)} : {conjunction(bounds)} }}"
+            known = self.model.known(read)
+            self._domains[place] = rel.set_under(isl.parse_set(text), known).coalesce()
         return self._domains[place]
 
     def cells(self, site: Site, access: Access) -> isl.Map:

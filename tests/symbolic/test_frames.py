@@ -7,6 +7,7 @@ import itertools
 
 import pytest
 
+from exogpu.amir.nodes import CheckInitialised
 from exogpu.kernels.gemm_sm90 import KERNELS
 from exogpu.solvers import isl
 from exogpu.symbolic.find.domains import Model
@@ -45,11 +46,12 @@ def test_what_sites_share_is_what_each_pair_has(shape: str, seed: int) -> None:
 
 def test_relations_have_the_parameters_that_the_frame_reads() -> None:
     """Within a task the Hopper GEMM reads one division of one size; an access of a tensor reads
-    its extents and the task's iterators too."""
+    its extents and the task's iterators too, and so do guards of what is asked to be written."""
     model = Model(KERNELS["gemm_sm90_1x1_128x256"].amir())
     inner = model.frame(next(s.loops[: s.task] for s in model.sites if s.task is not None))
     assert inner.depth == 3
-    (division,) = {name for s in inner.sites for name in isl.params_of(inner.domain(s))}
+    synchronised = [s for s in inner.sites if not isinstance(s.op, CheckInitialised)]
+    (division,) = {name for s in synchronised for name in isl.params_of(inner.domain(s))}
     assert division.startswith("quotient_")
     assert isl.params_of(inner.known) == (division,)
     assert len(inner.params) == 4 + 3 + 3
