@@ -40,6 +40,7 @@ from exogpu.analysis.operands import Demand, demands
 from exogpu.analysis.private_slots import COUNT_STEPS
 from exogpu.analysis.roles import NO_ROLES, at, elements, spread
 from exogpu.analysis.threadmap import ThreadMap
+from exogpu.frontend.quote import quote_access
 from exogpu.hw.timelines import ONLY_BEFORE, SYNC_TIMELINES
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
@@ -193,7 +194,8 @@ def t_s(low: Lowering, stmt: Stmt, cluster: ThreadMap | None) -> Ops:
         case Await():
             yield from t_await(low, stmt)
         case Uninit():
-            yield from initialises(low, stmt.access, origin_of(low, stmt), uninit=True)
+            origin = origin_of(low, stmt, f"uninit({quote_access(stmt.access)})")
+            yield from initialises(low, stmt.access, origin, uninit=True)
         case Pass():
             return
         case CallProc() | WindowStmt():

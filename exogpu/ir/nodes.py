@@ -468,8 +468,7 @@ class Await(_Statement):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Uninit(_Statement):
-    """`uninit(x[w*])`: what these elements have may be read although nothing has been written
-    there; it does nothing."""
+    """`uninit(x[w*])`: these elements may be read although nothing has been written there."""
 
     access: Access
 

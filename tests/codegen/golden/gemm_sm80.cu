@@ -166,82 +166,82 @@ gemm_sm80(const int M, const int N, const int K, const float* __restrict__ A, co
                     // 43: for r in seq(0, 2):
                     #pragma unroll
                     for (int r = 0; r < 2; ++r) {
-                        // 44: if 64 * tm + 32 * r + t / 4 < M:
+                        // 48: if 64 * tm + 32 * r + t / 4 < M:
                         if (64 * tm + 32 * r + t / 4 < M) {
-                            // 45: Sm80_cp_async_copy_zfill(
+                            // 49: Sm80_cp_async_copy_zfill(
                             Sm80_cp_async_copy_zfill<4>(K - 16 * k - 4 * (t % 4), &A_smem[1024 * (k % 2) + (16 * (32 * r + t / 4) + 4 * (t % 4))], &A[(long long)(64 * tm + 32 * r + t / 4) * K + (16 * k + 4 * (t % 4))]);
                         }
-                        // 55: if 64 * tn + 32 * r + t / 4 < N:
+                        // 63: if 64 * tn + 32 * r + t / 4 < N:
                         if (64 * tn + 32 * r + t / 4 < N) {
-                            // 56: Sm80_cp_async_copy_zfill(
+                            // 64: Sm80_cp_async_copy_zfill(
                             Sm80_cp_async_copy_zfill<4>(K - 16 * k - 4 * (t % 4), &B_smem[1024 * (k % 2) + (16 * (32 * r + t / 4) + 4 * (t % 4))], &B[(long long)(64 * tn + 32 * r + t / 4) * K + (16 * k + 4 * (t % 4))]);
                         }
                     }
-                    // 66: Arrive(Sm80_cp_async) >> cg[t]
+                    // 74: Arrive(Sm80_cp_async) >> cg[t]
                     asm volatile("cp.async.commit_group;" ::: "memory");
                 }
             }
-            // 67: if k >= 1:
+            // 75: if k >= 1:
             if (k >= 1) {
-                // 68: for t in cuda_threads(0, 128, unit=cuda_thread):
+                // 76: for t in cuda_threads(0, 128, unit=cuda_thread):
                 if (const int t = thread; true) {
-                    // 69: if k < (K + 15) / 16:
+                    // 77: if k < (K + 15) / 16:
                     if (k < (K + 15) / 16) {
-                        // 70: Await(cg[t], cuda_in_order, 1)
+                        // 78: Await(cg[t], cuda_in_order, 1)
                         asm volatile("cp.async.wait_group 1;" ::: "memory");
                     } else {
-                        // 72: Await(cg[t], cuda_in_order, 0)
+                        // 80: Await(cg[t], cuda_in_order, 0)
                         asm volatile("cp.async.wait_group 0;" ::: "memory");
                     }
                 }
-                // 73: Fence(cuda_in_order, cuda_in_order)
+                // 81: Fence(cuda_in_order, cuda_in_order)
                 __syncthreads();
-                // 74: for w in cuda_threads(0, 4, unit=cuda_warp):
+                // 82: for w in cuda_threads(0, 4, unit=cuda_warp):
                 if (const int w = warp; true) {
-                    // 75: for kk in seq(0, 2):
+                    // 83: for kk in seq(0, 2):
                     #pragma unroll
                     for (int kk = 0; kk < 2; ++kk) {
-                        // 76: A_reg: f32[4, 2, 16, 8] @ Sm80_RmemMatrixA(16, 8)
+                        // 84: A_reg: f32[4, 2, 16, 8] @ Sm80_RmemMatrixA(16, 8)
                         float A_reg[2][4];
-                        // 77: B_reg: f32[4, 4, 8, 8] @ Sm80_RmemMatrixB(8, 8)
+                        // 85: B_reg: f32[4, 4, 8, 8] @ Sm80_RmemMatrixB(8, 8)
                         float B_reg[4][2];
-                        // 78: for i in seq(0, 2):
+                        // 86: for i in seq(0, 2):
                         #pragma unroll
                         for (int i = 0; i < 2; ++i) {
-                            // 79: Sm80_load_A(
+                            // 87: Sm80_load_A(
                             Sm80_load_A<16, 8>(A_reg[i], &A_smem[1024 * ((k + 1) % 2) + (16 * (32 * (w / 2) + 16 * i) + 8 * kk)], 16);
                         }
-                        // 87: for j in seq(0, 4):
+                        // 95: for j in seq(0, 4):
                         #pragma unroll
                         for (int j = 0; j < 4; ++j) {
-                            // 88: Sm80_load_B(
+                            // 96: Sm80_load_B(
                             Sm80_load_B<8, 8>(B_reg[j], &B_smem[1024 * ((k + 1) % 2) + (16 * (32 * (w % 2) + 8 * j) + 8 * kk)], 16);
                         }
-                        // 96: for i in seq(0, 2):
+                        // 104: for i in seq(0, 2):
                         #pragma unroll
                         for (int i = 0; i < 2; ++i) {
-                            // 97: for j in seq(0, 4):
+                            // 105: for j in seq(0, 4):
                             #pragma unroll
                             for (int j = 0; j < 4; ++j) {
-                                // 98: Sm80_mma_tf32(
+                                // 106: Sm80_mma_tf32(
                                 Sm80_mma_tf32(D[i][j], A_reg[i], B_reg[j]);
                             }
                         }
                     }
                 }
-                // 103: Fence(cuda_in_order, cuda_in_order)
+                // 111: Fence(cuda_in_order, cuda_in_order)
                 __syncthreads();
             }
         }
-        // 104: for w in cuda_threads(0, 4, unit=cuda_warp):
+        // 112: for w in cuda_threads(0, 4, unit=cuda_warp):
         if (const int w = warp; true) {
-            // 105: for i in seq(0, 2):
+            // 113: for i in seq(0, 2):
             #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                // 106: for j in seq(0, 4):
+                // 114: for j in seq(0, 4):
                 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    // 107: Sm80_store_D(
+                    // 115: Sm80_store_D(
                     Sm80_store_D(M - 64 * tm - 32 * (w / 2) - 16 * i, N - 64 * tn - 32 * (w % 2) - 8 * j, &C[(long long)(64 * tm + 32 * (w / 2) + 16 * i) * N + (64 * tn + 32 * (w % 2) + 8 * j)], N, D[i][j]);
                 }
             }
