@@ -8,29 +8,12 @@ from tests.pages import DOCS, ROOT
 from tests.prose import LONGEST, MEAN, sentences, too_long
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
-NOT_YET = {
-    "kernels.md",
-    "lowering.md",
-    "performance.md",
-    "proof.md",
-}
-"""Pages with longer sentences; this list may only shrink."""
-MOST = 4
-"""As many as are on it."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_sentences_are_short(page):
     wrong = too_long(page.read_text())
-    if page.name in NOT_YET:
-        assert wrong is not None, f"{page.name} is done: take it off the list"
-    else:
-        assert wrong is None, wrong
-
-
-def test_the_list_names_pages_and_does_not_grow():
-    assert {page.name for page in PAGES} >= NOT_YET
-    assert len(NOT_YET) <= MOST
+    assert wrong is None, wrong
 
 
 def test_words_are_counted_by_sentence():
