@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.pages import DOCS, ROOT
-from tests.prose import LONGEST, MEAN, sentences, too_long
+from tests.prose import LONGEST, MEAN, handwritten, sentences, too_long
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
 
@@ -14,6 +14,40 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
 def test_sentences_are_short(page):
     wrong = too_long(page.read_text())
     assert wrong is None, wrong
+
+
+MOST_WORDS = 45_000
+"""All pages of docs/ together; the lowering table is made by the code."""
+
+
+def test_the_pages_together_can_be_read():
+    words = {page.name: handwritten(page.read_text()) for page in DOCS.glob("*.md")}
+    del words["lowering.md"]
+    assert sum(words.values()) <= MOST_WORDS, sorted(words.items(), key=lambda word: -word[1])[:5]
+
+
+def test_generated_parts_and_printed_lines_do_not_count():
+    page = """One two.
+
+<!-- begin table -->
+three four
+<!-- end table -->
+
+<!-- museum: begin -->
+five
+<!-- museum: end -->
+
+```console
+$ six
+seven eight
+$ nine
+```
+
+<!-- What follows is written by benchmarks/gpu.py. -->
+
+ten eleven
+"""
+    assert handwritten(page) == 8
 
 
 def test_words_are_counted_by_sentence():
