@@ -55,3 +55,10 @@ def test_rooms_stand_in_the_order_of_the_contract() -> None:
     height = {name.strip(): n for n, layer in enumerate(layers) for name in layer.split("|")}
     heights = [height[".".join(room.split(".")[:2])] for room, _ in ROOMS]
     assert heights == sorted(heights)
+
+
+def test_rooms_of_the_prover_import_rooms_below_them() -> None:
+    rooms = [room for room, _ in ROOMS if room.startswith("exogpu.symbolic.")]
+    for n, room in enumerate(rooms):
+        for file in (ROOT / room.replace(".", "/")).glob("*.py"):
+            assert not [above for above in rooms[:n] if f"{above}." in file.read_text()], file
