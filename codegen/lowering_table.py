@@ -22,18 +22,21 @@ _HEAD = """\
 # Lowering of synchronisation
 
 Made by `python -m exogpu.codegen.lowering_table` from the table that code generation uses
-(`exogpu/codegen/rows.py`); a test compares the two.  Fields in braces are filled in where a row
+(`exogpu.codegen.rows`); a test compares the two.  Fields in braces are filled in where a row
 is emitted.  Sections are those of the PTX ISA.
 """
 
 _FENCES = """\
 ## What a Fence emits
 
-A Fence from one timeline to another emits, in this order: what completes the asynchronous
-operations of its first side, a proxy fence where the generic proxy's accesses must be seen by the
-async proxy, and the cheapest barrier that joins the threads of its scope.  The threads that made
-the accesses execute the first two, and the barrier then joins them with all that come after.  A
-wgmma fence follows where wgmma may use registers next that ordinary code has used.
+A Fence from one timeline to another emits, in this order:
+
+1. instructions that complete the asynchronous operations of its first side;
+2. a proxy fence, where the async proxy must see accesses of the generic proxy;
+3. the cheapest barrier that joins the threads of its scope;
+4. a wgmma fence, where wgmma may next use registers that ordinary code has used.
+
+The threads that made the accesses execute the first two.
 
 The barrier, by scope:
 """
@@ -45,34 +48,35 @@ Beside the barrier, by the two timelines (policy ptx; pairs that differ in nothi
 _CLAIMS = """\
 ## What is claimed, and what keeps it
 
-The abstract machine takes for granted that a synchronisation orders accesses before its first side
-before those after its second.  `exogpu/codegen/claims.py` lists every such claim, for each
-mechanism, each scope, each pair of timelines and each two kinds of access that can meet at one
-location, from the tables that the machine itself uses, and holds it against what PTX guarantees of
-the rows that are emitted (`exogpu/codegen/guarantees.py`).  A test compares the list with the
-literal rules.  The cells name the rows without which a claim of the two would be open; an empty
-one says that nothing is claimed by such a mechanism, or that the hardware keeps the order itself.
+The abstract machine assumes that a synchronisation orders accesses on its first side before
+accesses on its second.  `exogpu.codegen.claims` lists every such claim: for each mechanism, scope,
+pair of timelines, and pair of kinds of access that can meet at one location.  It reads the tables
+that the machine itself uses.  `exogpu.codegen.guarantees` says what PTX guarantees of the emitted
+rows, and each claim is compared with it.  A test compares the list with the literal rules.
+
+A cell names the rows without which a claim would be open.  An empty cell says that such a mechanism
+claims nothing, or that the hardware keeps the order itself.
 """
 
 _DESCRIPTORS = """\
 ## Matrices in shared memory
 
-wgmma is told of a matrix by 64 bits (matrix descriptor): where it starts, a leading and a stride
-byte offset, each in units of 16 bytes, and the swizzle.  Below, `T[m, k]` is in rows of k, and by
-columns `T[b, k, n]` has a block b for each `row / item` columns; `row` is the bytes of one swizzle,
-128, 64 or 32, and `item` those of an element.
+A matrix descriptor of 64 bits tells wgmma where a matrix starts, a leading and a stride byte
+offset, and the swizzle.  Offsets are in units of 16 bytes.  Below, `T[m, k]` is in rows of k.  By
+columns, `T[b, k, n]` has a block b for each `row / item` columns.  `row` is the bytes of one
+swizzle (128, 64 or 32), `item` the bytes of an element.
 
 | operand | byte, before the exchange | stride |
 | --- | --- | --- |
 | K-major | `m / 8 * stride + m % 8 * row + k * item` | `8 * row` |
 | by columns | `b * leading + n * item + k / 8 * stride + k % 8 * row` | `8 * row` |
 
-Address bits are exchanged last: the units of 16 bytes in a row, by the number of the row of 128
-bytes, as TMA does; eight rows repeat, which is where a matrix starts (base offset 0).  The leading
-offset is the distance of two blocks; of a K-major matrix it is not used, since a row has all k of
+Address bits are exchanged last, as TMA does: the units of 16 bytes in a row, by the number of the
+row of 128 bytes.  The pattern repeats after eight rows, where a matrix starts (base offset 0).  The
+leading offset is the distance of two blocks.  A K-major matrix does not use it: a row has all k of
 one product.  The next product along k starts `k * item` bytes further in the same row, or 16 rows
-further.  Of 16-bit types a flag of the instruction says which of both it is (imm-trans-b), others
-are K-major.  The emulator reads each element at the address that this table gives of the emitted
+further.  For 16-bit types a flag of the instruction selects the layout (imm-trans-b); others are
+K-major.  The emulator reads each element at the address that this table gives of the emitted
 descriptor (`campaigns/emulator/cuda.hpp`, `place`).
 """
 
@@ -81,31 +85,29 @@ _LOADED = """\
 
     b = load_index(offsets[g], lo, hi)   ->   const int b = checked_index(offsets[g], lo, hi, 12);
 
-Every thread that executes the statement loads the element and compares it, so that no thread waits
-for another one's value: all of them have the same, since nothing writes the array.  It is a load of
-the read-only path, an array that no launch of the procedure writes being `const __restrict__`.  The
-value is an `int`; a range that does not fit one is refused by the launch, as sizes are.
+Every thread that executes the statement loads the element and compares it.  Nothing writes the
+array, so all threads have the same value and none waits for another.  An array that no launch of
+the procedure writes is `const __restrict__`, so the load takes the read-only path.  The value is an
+`int`; the launch refuses a range that does not fit one.
 
-Outside of its range the kernel ends, before the value is used.  Why it does not go on:
+Outside of its range the kernel traps before the value is used.  It cannot go on:
 
-- with a value of the range in the place of the other, what the proof has of it would be wrong: two
-  loads of one element could differ, and an array that is injective would no longer be;
-- a thread that returned would leave others waiting for its arrivals, and a word that all threads
-  look at would cost a barrier at each load.
+- Another value from the range would break the proof: two loads of one element could differ, and an
+  injective array would no longer be injective.
+- A thread that returned would leave others waiting for its arrivals.
 
-`trap` needs no call.  `assert`, or a print, is a call, at which ptxas lets no wgmma be under way:
-it makes each wait for the one before (C7510), in a kernel that never fails.  After a trap nothing
-of the device can be read, and the error, CUDA_ERROR_LAUNCH_FAILED, names nothing.  So the first
-thread that finds such a value leaves it, its range and its line in the host's memory, which stays;
-the others wait for the end.  `Kernel.wrong_index` has the sentence, and a call that meets the error
-has it: `line 12: b = load_index(offsets[g], 0, M): 70000 is not one of 0 .. 9`.  As after a failed
-`assert`, the process must make a new context.  Called from C, the kernel ends in the same way, and
-the error is all that is told.
+`trap` needs no call.  At a call, such as `assert`, ptxas lets no wgmma be under way: each waits for
+the one before (C7510).  After a trap the device cannot be read, and CUDA_ERROR_LAUNCH_FAILED names
+nothing.  So the first thread with such a value leaves it, its range and its line in host memory.
+`Kernel.wrong_index` and the error of the call have the sentence:
+`line 12: b = load_index(offsets[g], 0, M): 70000 is not one of 0 .. 9`.  As after a failed
+`assert`, the process must make a new context.  A kernel called from C reports the error alone.
 
-What a proof assumes of an array is not looked at by a launch: it is a property of all elements.
+A launch does not look at contracts, which are properties of all elements.
 `Kernel.check_contracts`, with the arguments of a call, and `<name>_check_contracts` in C copy the
-arrays to the CPU and name the first elements that break a contract.  An array that does breaks the
-proof: threads may then write the same element, and bounds hold as far as they follow from ranges.
+arrays to the CPU and name the first elements that break a contract.  An array that breaks one
+breaks the proof: threads may then write the same element.  Bounds still hold as far as they follow
+from ranges.
 """
 
 _REST = """\

@@ -93,9 +93,9 @@ ROWS: Final[Mapping[str, Row]] = {
         asm("fence.proxy.async{space};"),
         "Memory Consistency Model: Proxies; membar / fence",
         "Accesses through two proxies need a proxy fence on the path between them, of the state "
-        "space in which they meet: the CTA's shared memory, where no other CTA accesses what both "
-        "do, or stores by TMA what this one accesses by TMA.  The other direction needs none: "
-        "completion of an asynchronous operation has one implied.",
+        "space in which they meet.  That is the CTA's shared memory, unless another CTA accesses "
+        "the bytes, or stores by TMA what this one accesses by TMA.  The other direction needs "
+        "none: completion of an asynchronous operation has one implied.",
     ),
     "proxy fence after others": Row(
         "Fence, Await",
@@ -103,9 +103,8 @@ ROWS: Final[Mapping[str, Row]] = {
         "any, where the async proxy accesses global memory that other CTAs have accessed",
         asm("fence.proxy.async.global;"),
         "Memory Consistency Model: Proxies, Proxy-preserved Base Causality Order",
-        "Accesses through the async proxy are ordered within a thread block alone: a fence that "
-        "another CTA has executed, or that its completed copy has implied, is none for the copies "
-        "of this one.",
+        "Accesses through the async proxy are ordered within a thread block alone.  So a proxy "
+        "fence of another CTA does not order the copies of this one.",
     ),
     "proxy fence at free": Row(
         "end of a shared variable's lifetime",
@@ -282,11 +281,11 @@ ROWS: Final[Mapping[str, Row]] = {
         "generic",
         "flag_await({flag}, {count});",
         "Memory Consistency Model: Release and Acquire Patterns, Observation Order",
-        "Polls until as many have arrived as come before in program order, which are all that "
-        "ever do, and acquires at GPU scope what they released; the barrier orders that before "
-        "what the scope does next.  It ends, since the launch is cooperative: all of its CTAs are "
-        "on the device, and each takes its tasks in increasing order, so that of all threads that "
-        "wait, those of the first instance in program order wait for what is over or goes on.",
+        "Polls until all Arrives before it in program order have come, and acquires at GPU scope "
+        "what they released.  No other Arrives exist.  The barrier orders that before what the "
+        "scope does next.  The wait ends: the launch is cooperative, so all CTAs are on the "
+        "device, and each takes its tasks in increasing order.  So the first waiting instance in "
+        "program order waits for tasks that are over or go on.",
     ),
     "let dependents begin": Row(
         "start of a kernel that a dependent launch follows",

@@ -1,4 +1,4 @@
-"""Sentences of a page: how long they are, by words."""
+"""Sentences of a page, how long they are by words, and the words that are written by hand."""
 
 from __future__ import annotations
 
@@ -11,6 +11,15 @@ MEAN, LONGEST = 18, 35
 """Words: of a page's sentences at most so many in the mean, and of any at most so many."""
 _COMMENT = re.compile(r"<!-- begin (\S+) -->.*?<!-- end \1 -->|<!--.*?-->", re.DOTALL)
 """A part that a campaign generates, or a comment."""
+_GENERATED = re.compile(
+    r"<!-- begin (\S+) -->.*?<!-- end \1 -->"
+    r"|<!-- ([\w ]+): begin -->.*?<!-- \2: end -->"
+    r"|<!-- What follows is written by (\S+)\. -->.*?(?:<!-- What \3 writes ends here\. -->|\Z)",
+    re.DOTALL,
+)
+"""The parts that programs write: campaigns, benchmarks, and tests with `--update-golden`."""
+_CONSOLE = re.compile(r"^```console\n.*?^```", re.DOTALL | re.M)
+_PRINTED = re.compile(r"^(?!\$ |```).*\n", re.M)
 _INDENTED = re.compile(r"(?<=\n\n)(?:(?: {4}|\t)[^\n]*\n+)+")
 _LINE = re.compile(r"^(?:\||#)[^\n]*$", re.M)
 _ITEM = re.compile(r"^\s*(?:[-*]|\d+\.)\s+", re.M)
@@ -51,3 +60,9 @@ def too_long(page: str) -> str | None:
     if mean <= MEAN and longest <= LONGEST:
         return None
     return f"{mean:.1f} words a sentence in the mean, {longest} in the longest"
+
+
+def handwritten(page: str) -> int:
+    """The words of a page, code and tables too, without what programs write or print."""
+    text = _CONSOLE.sub(lambda found: _PRINTED.sub("", found[0]), _GENERATED.sub("", page))
+    return len(text.split())

@@ -61,6 +61,19 @@ def test_decisions_are_cited() -> None:
     assert len(cited) > 30
 
 
+def test_every_decision_is_named_by_a_test_of_it() -> None:
+    """So that a search for its name in tests/ finds where it is tested."""
+    tests = [file.read_text() for file in files() if ROOT / "tests" in file.parents]
+    assert not [name for name in NAMES if not any(f"`{name}`" in text for text in tests)]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("policies")])
+def test_a_decision_is_short(name: str) -> None:
+    text = (DOCS / "decisions.md").read_text()
+    entry = re.split(rf"^###? {name}$", text, flags=re.M)[1]
+    assert len(re.split(r"^##", entry, flags=re.M)[0].split()) <= 125
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,17 +80,43 @@ def test_every_name_of_the_language_is_on_the_page(name: str) -> None:
     assert re.search(rf"\b{name}\b", TEXT)
 
 
-def test_the_catalogue_is_that_of_the_code() -> None:
-    """Every instruction with its parameters, and no other."""
-    section = TEXT.partition("\n## Instructions\n")[2].partition("\n## ")[0]
-    listed = re.findall(r"^\| `(\w+\([\w, ]*\))` \|", section, re.MULTILINE)
-    expected = {
-        f"{template.name}({', '.join(a.arg for a in template.source.function.args.args)})"
-        for catalogue in (cuda, sm80, sm90, mn_major, f8, ldmatrix, rows, some_rows)
-        for template in vars(catalogue).values()
-        if isinstance(template, InstructionTemplate)
-    }
-    assert set(listed) == expected
+CATALOGUES = (cuda, sm80, ldmatrix, sm90, mn_major, f8, rows, some_rows)
+
+
+def constants(template: InstructionTemplate) -> Iterator[str]:
+    """The compile-time parameters of an instruction, with their defaults."""
+    for name in template.constant_names:
+        default = template.defaults.get(name)
+        value = getattr(default, "value", default)
+        yield f"`{name}`" if name not in template.defaults else f"`{name}={value}`"
+
+
+def catalogue() -> str:
+    """Every instruction with its parameters and the first paragraph of its docstring."""
+    lines = []
+    for module in CATALOGUES:
+        lines += [f"`{module.__name__}`", "", "| instruction | parameters | meaning |"]
+        lines += ["| --- | --- | --- |"]
+        for template in vars(module).values():
+            if isinstance(template, InstructionTemplate):
+                function = template.source.function
+                arguments = ", ".join(a.arg for a in function.args.args)
+                first = (ast.get_docstring(function) or "").split("\n\n")[0]
+                meaning = " ".join(first.split())
+                given = ", ".join(constants(template))
+                lines.append(f"| `{template.name}({arguments})` | {given} | {meaning} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def test_the_catalogue_is_that_of_the_code(request: pytest.FixtureRequest) -> None:
+    begin, end = "<!-- begin instructions -->\n\n", "\n<!-- end instructions -->"
+    before, _, rest = TEXT.partition(begin)
+    listed, _, after = rest.partition(end)
+    if request.config.getoption("--update-golden"):
+        PAGE.write_text(before + begin + catalogue() + end + after)
+    else:
+        assert listed == catalogue()
 
 
 def test_every_qualitative_timeline_is_listed() -> None:

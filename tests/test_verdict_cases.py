@@ -5,6 +5,8 @@
 # expect NAME: error CODE
 # expect NAME: undecided
 # repair NAME: TEXT                           part of a remedy
+
+Decision `point-window`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Every file of `tests/cases/collective` draws exactly the diagnostics that its comments expect."""
+"""Every file of `tests/cases/collective` draws exactly the diagnostics that its comments expect.
+
+Decisions `divergence`, `scalar-statements` and `solitary-mechanisms`.
+"""
 
 from __future__ import annotations
 

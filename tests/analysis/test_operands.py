@@ -1,4 +1,7 @@
-"""Operands of one call are disjoint where one is written, and lie where the instruction asks."""
+"""Operands of one call are disjoint where one is written, and lie where the instruction asks.
+
+Decisions `operand-overlap` and `operand-alignment`.
+"""
 
 from __future__ import annotations
 

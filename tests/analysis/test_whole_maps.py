@@ -1,4 +1,7 @@
-"""Tensor maps are of whole arrays, whatever windows they are made through."""
+"""Tensor maps are of whole arrays, whatever windows they are made through.
+
+Decision `whole-tensor-maps`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the machine claims of a pair of timelines is what emitted synchronisation guarantees."""
+"""What the machine claims of a pair of timelines is what emitted synchronisation guarantees.
+
+Decision `lowering-claims`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Floats of 8 bits: what their bits stand for, how numbers become them, and products of them."""
+"""Floats of 8 bits: what their bits stand for, how numbers become them, and products of them.
+
+Decision `data-types`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Index and task arithmetic is exact for all sizes, or the launch refuses the sizes."""
+"""Index and task arithmetic is exact for all sizes, or the launch refuses the sizes.
+
+Decision `exact-indices`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Values from memory as emitted code: what a thread loads, and what happens outside the range."""
+"""Values from memory as emitted code: what a thread loads, and what happens outside the range.
+
+Decision `loaded-range`.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 The emitted kernel is compiled by g++ and run by one thread; the types are written out in the text,
 so that C++ has no say, and g++ follows the same rules of rounding as the GPU.
+
+Decision `arithmetic`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What is proved and has no lowering: a check warns with the code that compiling raises."""
+"""What is proved and has no lowering: a check warns with the code that compiling raises.
+
+Decision `checked-compiles`.
+"""
 
 from __future__ import annotations
 

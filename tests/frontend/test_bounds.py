@@ -1,4 +1,7 @@
-"""Bounds for all sizes: the verdict, and the smallest sizes of a refutation."""
+"""Bounds for all sizes: the verdict, and the smallest sizes of a refutation.
+
+Decision `bounds`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kernels that Triton compiled are proved; their mutants are not, but for those that are right."""
+"""Kernels that Triton compiled are proved; their mutants are not, but for those that are right.
+
+Decision `imported-kernels`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Cross entropy and sums along rows: their meaning, what is emitted, and their calls."""
+"""Cross entropy and sums along rows: their meaning, what is emitted, and their calls.
+
+Decision `picked-element`.
+"""
 
 from __future__ import annotations
 

@@ -48,6 +48,7 @@ from tests.machine.shapes.slots import bound
 
 @pytest.mark.parametrize("policy", BOTH)
 def test_windows_are_half_open(run, policy):
+    """Decision `half-open-windows`."""
     b = Builder()
     x = b.data("x", 4)
     b.record(x[1:3], t(0), Q0)
@@ -61,6 +62,7 @@ def test_windows_are_half_open(run, policy):
 
 @pytest.mark.parametrize("policy", BOTH)
 def test_cpu_scope_is_everyone(run, policy):
+    """Decision `figures-read`."""
     b = Builder()
     x = b.data("x")
     b.write(x[()], CPU, QualTL.CPU)
@@ -287,6 +289,7 @@ def test_a_record_without_timeline_is_invisible(run, policy, awaited):
 
 @pytest.mark.parametrize("policy", BOTH)
 def test_an_arrive_without_timelines_tags_nothing(run, policy):
+    """Decision `arrive-counts`."""
     b = Builder()
     x, z = b.data("x"), b.barrier("z", depth=1)
     with b.tasks("task", 0, 1):
@@ -306,6 +309,7 @@ def test_an_arrive_without_timelines_tags_nothing(run, policy):
 @pytest.mark.parametrize("trips", [0, 1, 2])
 @pytest.mark.parametrize("tasks", [0, 1, 2])
 def test_empty_loops_and_trips_of_one(run, policy, trips, tasks):
+    """Decision `empty-loops`."""
     b = Builder()
     n, m = b.size("n"), b.size("m")
     x = b.data("x", 2, 2)
@@ -412,6 +416,7 @@ def test_tags_die_with_their_barrier(run, policy):
 
 @pytest.mark.parametrize("policy", BOTH)
 def test_tasks_are_never_ordered(run, policy):
+    """Decision `task-order`."""
     b = Builder()
     x = b.data("x")
     with b.tasks("task", 0, 3):
@@ -451,6 +456,7 @@ def ring(depth: int | None, *, release: bool = True) -> Builder:
 
 @pytest.mark.parametrize("policy", BOTH)
 def test_phase_of_a_released_ring(run, policy):
+    """Decision `barrier-guards`."""
     # The producer waits for the consumer's previous trip, by execution order alone: the Arrives
     # on `empty` name no timeline.
     assert all_of(run, ring(1), policy, n=6) == []
@@ -689,6 +695,7 @@ def test_policies_are_both_exercised():
 
 @pytest.mark.parametrize("policy", BOTH)
 def test_what_resides_is_handed_over(run, policy):
+    """Decision `resident-memory`."""
     b = Builder()
     x, z = b.data("x", resident=True), b.barrier("z", depth=1, resident=True)
     b.alloc(x)

@@ -787,6 +787,7 @@ def test_no_proxy_fence_at_the_reader(run, policy):
 @pytest.mark.parametrize("policy", BOTH)
 @pytest.mark.parametrize("fence", ["cuda_in_order", "wgmma_fence_2"])
 def test_registers_and_wgmma(run, policy, fence):
+    """Decision `temporal-wgmma`."""
     b = Builder()
     d, ordinary = b.data("D"), SYNC_TIMELINES["cuda_in_order"]
     wait, first = SYNC_TIMELINES["wgmma_async"], SYNC_TIMELINES["wgmma_fence_1"]

@@ -1,4 +1,7 @@
-"""The conversion, statement by statement, against the figures."""
+"""The conversion, statement by statement, against the figures.
+
+Decision `assignment-reads`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """What a program requires of bounds is what leaving a variable is: neither more nor less.
 
 The oracle is `meaning.naive`, which knows no condition and no solver.
+
+Decision `requirements`.
 """
 
 from __future__ import annotations
