@@ -1,4 +1,4 @@
-"""Tests of UNINIT: a read of what nothing has written is refuted at its smallest sizes."""
+"""Tests of UNINIT (`initialised`): reads of what nothing has written, at the smallest sizes."""
 
 from __future__ import annotations
 
