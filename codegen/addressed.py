@@ -49,7 +49,9 @@ def _constant(loop: For) -> bool:
     out of register indices."""
     if isinstance(loop.mode, CudaThreads):
         return True
-    return isinstance(loop.mode, Seq) and isinstance(loop.lo, Int) and isinstance(loop.hi, Int)
+    if not isinstance(loop.mode, Seq) or loop.mode.unroll:
+        return False
+    return isinstance(loop.lo, Int) and isinstance(loop.hi, Int)
 
 
 def _read(access: Access, variable: Storage) -> Iterator[Sym]:

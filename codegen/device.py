@@ -72,6 +72,8 @@ from exogpu.ir.walk import accesses, control_variables, walk
 
 UNROLL_LIMIT = 16
 """Loops of at most this many iterations are unrolled; those that index registers always are."""
+UNROLLED_STATEMENTS = 256
+"""The iterations of a loop that is unrolled have at most this many statements together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,8 +285,7 @@ def sequential_loop(device: Device, stmt: For) -> Lines:
     if not inside:
         return []
     head = f"for (int {name} = {first}; {name} < {end}; ++{name})"
-    unroll = ["#pragma unroll"] if _unrolled(device, stmt, lo, hi) else []
-    return [source(stmt), *unroll, *braces(head, inside)]
+    return [source(stmt), *_unrolling(device, stmt, lo, hi), *braces(head, inside)]
 
 
 def _is_of_others(device: Device, statements: Block) -> bool:
@@ -327,10 +328,24 @@ def _is_load(stmt: Stmt) -> bool:
     return isinstance(stmt, For) and isinstance(stmt.mode, Loaded)
 
 
+def _unrolling(device: Device, stmt: For, lo: CExpr, hi: CExpr) -> Lines:
+    """What the compiler is told of a loop: as it was asked for, or all if that is few."""
+    assert isinstance(stmt.mode, Seq)
+    match stmt.mode.unroll:
+        case None:
+            return ["#pragma unroll"] if _unrolled(device, stmt, lo, hi) else []
+        case 0:
+            return ["#pragma unroll"]
+        case count:
+            return [f"#pragma unroll {count}"]
+
+
 def _unrolled(device: Device, stmt: For, lo: CExpr, hi: CExpr) -> bool:
     if not (isinstance(lo, Int) and isinstance(hi, Int)):
         return False
-    if hi.value - lo.value <= UNROLL_LIMIT:
+    count, inside = hi.value - lo.value, tuple(walk(stmt.body))
+    short = count <= UNROLL_LIMIT and count * len(inside) <= UNROLLED_STATEMENTS
+    if short and not any(isinstance(one, Fence | Arrive | Await) for one in inside):
         return True
     return any(
         stmt.iterator in control_variables(index)

@@ -36,12 +36,12 @@ def loop(node: ast.For, kind: str, body: Callable[[], Block], ctx: Context) -> F
     mode: LoopMode
     match kind:
         case "seq":
-            mode = Seq()
+            mode = Seq(_unrolling(node.iter, ctx))
         case "cuda_tasks":
             mode = CudaTasks()
         case _:
             mode = CudaThreads(_unit(node.iter, ctx))
-    if kind != "cuda_threads" and node.iter.keywords:
+    if kind == "cuda_tasks" and node.iter.keywords:
         raise ctx.reject("P120", f"{kind} takes lo and hi only", node.iter, f"write {kind}(lo, hi)")
     if len(node.iter.args) != 2:
         raise ctx.reject(
@@ -62,6 +62,24 @@ def loop(node: ast.For, kind: str, body: Callable[[], Block], ctx: Context) -> F
     finally:
         ctx.in_task, ctx.resident = was_task, was_resident
     return For(iterator, lo, hi, mode, inside, span=ctx.source.span(node))
+
+
+def _unrolling(node: ast.Call, ctx: Context) -> int | None:
+    """How many iterations `unroll=` asks for: 0 for all of them."""
+    match node.keywords:
+        case []:
+            return None
+        case [ast.keyword(arg="unroll", value=value)]:
+            asked = ctx.evaluate(value)
+            if isinstance(asked, bool):
+                return 0 if asked else 1
+            if isinstance(asked, int) and asked >= 1:
+                return asked
+            message = f"unroll is {asked!r}"
+        case _:
+            value, message = node, "seq takes lo, hi and unroll"
+    remedy = "write seq(lo, hi), or unroll=True, unroll=False or unroll=4 after it"
+    raise ctx.reject("P120", message, value, remedy)
 
 
 def _innermost(mode: LoopMode, node: ast.For) -> bool:

@@ -47,7 +47,8 @@ STATEMENTS: Final[Mapping[str, Word]] = {
     ),
     "seq": Word(
         "for i in seq(lo, hi):",
-        "A loop that each thread of the scope executes in order. It is empty where hi <= lo.",
+        "A loop that each thread of the scope executes in order. It is empty where hi <= lo. "
+        "After hi may stand unroll=True, unroll=False or unroll=4.",
         "for (int i = lo; i < hi; ++i)",
     ),
     "cuda_tasks": Word(

@@ -252,7 +252,11 @@ DExpr: TypeAlias = Const | Read | BinOp | Negate | Apply
 
 @dataclass(frozen=True, slots=True)
 class Seq:
-    """`seq(lo, hi)`"""
+    """`seq(lo, hi)`, with `unroll=` a number of iterations, True or False."""
+
+    unroll: int | None = None
+    """How many iterations the emitted loop writes out at a time: 0 all, 1 each by itself; None
+    where code generation chooses."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,7 @@ def _loaded(stmt: For, mode: Loaded, names: _Names, depth: int) -> list[str]:
 def _mode(mode: LoopMode, lo: str, hi: str, names: _Names) -> str:
     match mode:
         case Seq():
-            return f"seq({lo}, {hi})"
+            return f"seq({lo}, {hi}{_unrolling(mode)})"
         case CudaTasks():
             return f"cuda_tasks({lo}, {hi})"
         case CudaThreads():
@@ -221,6 +221,16 @@ def _mode(mode: LoopMode, lo: str, hi: str, names: _Names) -> str:
             raise AssertionError("a value from memory is printed with the rest of its block")
         case _:
             assert_never(mode)
+
+
+def _unrolling(mode: Seq) -> str:
+    match mode.unroll:
+        case None:
+            return ""
+        case 0 | 1:
+            return f", unroll={mode.unroll == 0}"
+        case count:
+            return f", unroll={count}"
 
 
 def _launch(stmt: DeviceFunction) -> str:

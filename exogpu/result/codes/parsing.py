@@ -144,7 +144,7 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
     ),
     "P120": (
         "a loop's bounds are not lo and hi",
-        "Loops take both bounds, and cuda_threads also unit=.",
+        "Loops take both bounds, cuda_threads also unit=, and seq may have unroll=.",
         "for i in seq(n): ...",
         "for i in seq(0, n): ...",
     ),
