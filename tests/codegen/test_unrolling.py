@@ -67,4 +67,4 @@ def test_other_words_are_refused_with_a_remedy(unroll, tmp_path):
     (unit,) = load(str(path))
     assert unit.procedure is not None
     (error,) = unit.procedure.diagnostics
-    assert error.code == "P120" and "unroll=4" in error.remedy
+    assert error.code == "P120" and "unroll=4" in error.help
