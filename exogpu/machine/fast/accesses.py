@@ -6,6 +6,7 @@ record of one assignment, are one transition of the states they meet, found once
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -13,7 +14,7 @@ from typing import TypeAlias
 from exogpu.amir.nodes import Check, Clear, Record
 from exogpu.ir.names import Sym
 from exogpu.machine.fast.arrivals import Barrier
-from exogpu.machine.fast.cells import Store
+from exogpu.machine.fast.cells import ClassId, Run, Store
 from exogpu.machine.fast.context import KEPT, Context, Elements, Masks, Step, Windows
 from exogpu.machine.fast.control import Values
 from exogpu.machine.fast.lifts import FULL, Lift, tagged, trail
@@ -93,7 +94,7 @@ class _Made:
     signal: _Signal | None
 
 
-_Rule: TypeAlias = _CheckAccess | _Cleared | _Made
+Rule: TypeAlias = _CheckAccess | _Cleared | _Made
 
 
 @dataclass(slots=True, eq=False)
@@ -135,7 +136,8 @@ class _Signal:
         machine.classes.lift(lift)
 
 
-def _rule(context: Context, op: Access, nest: Nest, parts: Parts) -> _Rule:
+def rule_of(context: Context, op: Access, nest: Nest, parts: Parts) -> Rule:
+    """What an access does to the states of its elements."""
     match op:
         case Check():
             return _CheckAccess(op, CheckFacts(op.level, op.convergent, op.timelines))
@@ -157,7 +159,7 @@ def _signal(context: Context, op: Record, nest: Nest, parts: Parts) -> _Signal |
     return _Signal(context.machine, op, nest, op.trailing.home.name, home, targets)
 
 
-def _after(tables: Tables, rule: _Rule, state: StateId, threads: Threads, tags: Tags) -> StateId:
+def _after(tables: Tables, rule: Rule, state: StateId, threads: Threads, tags: Tags) -> StateId:
     """The state after one operation; a check leaves it as it is."""
     match rule:
         case _CheckAccess():
@@ -194,13 +196,32 @@ def _failing(
     return found
 
 
+def after_rules(
+    machine: Machine,
+    rules: tuple[Rule, ...],
+    state: StateId,
+    threads: Threads,
+    tags: tuple[Tags, ...],
+) -> StateId:
+    """The state after all operations, or FAILS: a check fails that has to be reported."""
+    tables, left, wants = machine.tables, list(reversed(tags)), machine.observer.wants
+    for rule in rules:
+        if isinstance(rule, _CheckAccess):
+            failing = _failing(tables, rule, state, threads)
+            if any(wants(kind, rule.op, tables.facts[number].op) for kind, number in failing):
+                return FAILS
+        signals = isinstance(rule, _Made) and rule.signal is not None
+        state = _after(tables, rule, state, threads, left.pop() if signals else ())
+    return state
+
+
 # --- steps ----------------------------------------------------------------------------------
 
 
 def _step(context: Context, ops: list[Access], nest: Nest, parts: Parts) -> Step:
     machine, first = context.machine, ops[0]
     masks = context.masks(first.origin.threads, parts)
-    rules = tuple(_rule(context, op, nest, parts) for op in ops)
+    rules = tuple(rule_of(context, op, nest, parts) for op in ops)
     signals = tuple(r.signal for r in rules if isinstance(r, _Made) and r.signal is not None)
     e = machine.values
     if not machine.layout.matters(first):
@@ -220,7 +241,7 @@ def _step(context: Context, ops: list[Access], nest: Nest, parts: Parts) -> Step
 def _one_by_one(
     machine: Machine,
     nest: Nest,
-    rules: tuple[_Rule, ...],
+    rules: tuple[Rule, ...],
     store: Store,
     windows: Windows,
     threads: Threads,
@@ -257,28 +278,12 @@ class _Transition:
 
     machine: Machine
     nest: Nest
-    rules: tuple[_Rule, ...]
+    rules: tuple[Rule, ...]
     signals: tuple[_Signal, ...]
     store: Store
     windows: Windows
     known: dict[Hashable, dict[StateId, StateId]] = field(default_factory=dict)
     """By threads and tags, the states met and those after."""
-
-    def after(self, state: StateId, threads: Threads, tags: tuple[Tags, ...]) -> StateId:
-        """The state after all operations, or FAILS: a check fails that has to be reported."""
-        tables, left = self.machine.tables, list(reversed(tags))
-        for rule in self.rules:
-            if isinstance(rule, _CheckAccess):
-                failing = _failing(tables, rule, state, threads)
-                if any(self._is_news(kind, rule.op, number) for kind, number in failing):
-                    return FAILS
-            signals = isinstance(rule, _Made) and rule.signal is not None
-            state = _after(tables, rule, state, threads, left.pop() if signals else ())
-        return state
-
-    def _is_news(self, kind: HazardKind, op: Check, number: int) -> bool:
-        record = self.machine.tables.facts[number].op
-        return self.machine.observer.wants(kind, op, record)
 
     def states(self, key: Hashable) -> dict[StateId, StateId]:
         """Returns the known results of the transition for these threads and tags."""
@@ -288,6 +293,35 @@ class _Transition:
                 self.known.clear()
             found = self.known[key] = {}
         return found
+
+    def _in_runs(
+        self, runs: tuple[Run, ...], states: dict[StateId, StateId], threads: Threads
+    ) -> bool:
+        """Does the operations to cells of few classes, each class at once; nothing, and returns
+        False, where a check fails."""
+        cells, classes = self.store.cells, self.machine.classes
+        assert cells is not None
+        counts = Counter[ClassId]()
+        for first, last in runs:
+            counts.update(cells[first:last])
+        changes: dict[ClassId, StateId] = {}
+        for held in counts:
+            state = classes.state_of[held]
+            after = states.get(state)
+            if after is None:
+                after = after_rules(self.machine, self.rules, state, threads, ())
+                if after == FAILS:
+                    return False
+                states[state] = after
+            if after != state:
+                changes[held] = after
+        if changes:
+            into = {held: classes.hold(after, counts[held]) for held, after in changes.items()}
+            for first, last in runs:
+                cells[first:last] = [into.get(c, c) for c in cells[first:last]]
+            for held in changes:
+                classes.drop(held, counts[held])
+        return True
 
     def step(self, masks: Masks) -> Step:
         """The step of the operations."""
@@ -305,13 +339,19 @@ class _Transition:
                 states = self.states(threads)
             cells = store.cells
             assert cells is not None
+            runs = windows(e)
+            if not signals and runs and runs[0][1] - runs[0][0] > 8:
+                if not self._in_runs(runs, states, threads):
+                    _one_by_one(machine, self.nest, self.rules, store, windows, threads)
+                    assert machine.observer.found, "the check that failed has passed"
+                return
             changes: list[tuple[int, StateId]] = []
-            for first, last in windows(e):
+            for first, last in runs:
                 for cell in range(first, last):
                     state = state_of[cells[cell]]
                     after = states.get(state)
                     if after is None:
-                        after = self.after(state, threads, tags)
+                        after = after_rules(machine, self.rules, state, threads, tags)
                         if after == FAILS:
                             # Reports what fails, and does all operations.
                             _one_by_one(machine, self.nest, self.rules, store, windows, threads)

@@ -110,14 +110,14 @@ class Classes:
         self.tables = tables
         self.stores = stores
         self.state_of: list[StateId] = [EMPTY]
-        self.live: dict[StateId, list[ClassId]] = {}
+        self.live: dict[StateId, dict[ClassId, None]] = {}
         """The classes of each state that some element has; EMPTY aside."""
         self._bits = 0
         """The live states, as bits."""
         self._refs: list[int] = [0]
         self._free: list[ClassId] = []
-        self._count = 0
         self._work = 0
+        """Classes that were given a state one by one, where one would have done for several."""
         self.renamers: list[Callable[[dict[ClassId, ClassId]], None]] = []
         """Told when classes are joined: other holders of classes than cells."""
 
@@ -127,7 +127,7 @@ class Classes:
             return EMPTY_CLASS
         classes = self.live.get(state)
         if classes is not None:
-            found = classes[0]
+            found = next(iter(classes))
             self._refs[found] += count
             return found
         if self._free:
@@ -138,9 +138,8 @@ class Classes:
             found = len(self.state_of)
             self.state_of.append(state)
             self._refs.append(count)
-        self.live[state] = [found]
+        self.live[state] = {found: None}
         self._bits |= 1 << state
-        self._count += 1
         return found
 
     def drop(self, held: ClassId, count: int = 1) -> None:
@@ -156,8 +155,7 @@ class Classes:
                 del self.live[state]
                 self._bits ^= 1 << state
             else:
-                classes.remove(held)
-            self._count -= 1
+                del classes[held]
             self._free.append(held)
 
     def lift(self, lift: Lift) -> None:
@@ -187,7 +185,7 @@ class Classes:
         """Gives the classes of some states other states, all at once."""
         live, state_of = self.live, self.state_of
         bits = self._bits
-        moved: list[tuple[StateId, list[ClassId]]] = []
+        moved: list[tuple[StateId, dict[ClassId, None]]] = []
         for state, after in changes.items():
             classes = live.pop(state, None)
             if classes is not None and after != state:
@@ -196,6 +194,7 @@ class Classes:
             elif classes is not None:
                 live[state] = classes
         for after, classes in moved:
+            self._work += len(classes) - 1
             for held in classes:
                 state_of[held] = after
             found = live.get(after)
@@ -203,14 +202,12 @@ class Classes:
                 live[after] = classes
                 bits |= 1 << after
             else:
-                found += classes
+                found.update(classes)
         self._bits = bits
         # Two classes of one state are right but slow; to join them costs a pass over all cells.
-        if self._count > 2 * len(live) + 32:
-            self._work += self._count
-            if self._work > sum(len(s.cells) for s in self.stores if s.cells is not None) // 8:
-                self._work = 0
-                self._join()
+        if self._work > sum(len(s.cells) for s in self.stores if s.cells is not None) // 8 + 32:
+            self._work = 0
+            self._join()
 
     def _join(self) -> None:
         into: dict[ClassId, ClassId] = {}
@@ -225,8 +222,7 @@ class Classes:
             self._refs[other] += self._refs[held]
             self._refs[held] = 0
             self._free.append(held)
-        self.live = {state: classes[:1] for state, classes in self.live.items()}
-        self._count = len(self.live)
+        self.live = {state: {next(iter(held)): None} for state, held in self.live.items()}
 
     def allocate(self, store: Store) -> None:
         """Fresh state for every element."""
@@ -259,7 +255,18 @@ class Classes:
         cells, state_of = store.cells, self.state_of
         assert cells is not None
         at = 0
+        alike = len(states) > 1 and states.count(states[0]) == len(states)
         for first, last in runs:
+            length = last - first
+            if alike:
+                # All alike after it, as most are once the next task has begun.
+                before = cells[first:last]
+                if before.count(before[0]) == length:
+                    if state_of[before[0]] != states[0]:
+                        cells[first:last] = [self.hold(states[0], length)] * length
+                        self.drop(before[0], length)
+                    at += length
+                    continue
             for cell in range(first, last):
                 after = states[at]
                 at += 1
