@@ -8,6 +8,7 @@ every class once, however many cells hold it.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -233,10 +234,7 @@ class Classes:
         """The state of every element is dropped."""
         if store.cells is None:
             return
-        counts: dict[ClassId, int] = {}
-        for held in store.cells:
-            if held:
-                counts[held] = counts.get(held, 0) + 1
+        counts = Counter(store.cells)
         store.cells = None
         for held, count in counts.items():
             self.drop(held, count)
@@ -252,25 +250,17 @@ class Classes:
 
     def fill(self, store: Store, runs: Sequence[Run], states: Sequence[StateId]) -> None:
         """Gives the cells these states."""
-        cells, state_of = store.cells, self.state_of
+        if self.contents(store, runs) == states:
+            return
+        cells = store.cells
         assert cells is not None
+        into = {state: self.hold(state, count) for state, count in Counter(states).items()}
+        new = [into[state] for state in states]
         at = 0
-        alike = len(states) > 1 and states.count(states[0]) == len(states)
+        before = Counter[ClassId]()
         for first, last in runs:
-            length = last - first
-            if alike:
-                # All alike after it, as most are once the next task has begun.
-                before = cells[first:last]
-                if before.count(before[0]) == length:
-                    if state_of[before[0]] != states[0]:
-                        cells[first:last] = [self.hold(states[0], length)] * length
-                        self.drop(before[0], length)
-                    at += length
-                    continue
-            for cell in range(first, last):
-                after = states[at]
-                at += 1
-                held = cells[cell]
-                if state_of[held] != after:
-                    cells[cell] = self.hold(after)
-                    self.drop(held)
+            before.update(cells[first:last])
+            cells[first:last] = new[at : at + last - first]
+            at += last - first
+        for held, count in before.items():
+            self.drop(held, count)
