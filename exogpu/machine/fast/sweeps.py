@@ -26,7 +26,7 @@ from exogpu.machine.fast.cells import ClassId, Store
 from exogpu.machine.fast.context import Context, Step, mask_of
 from exogpu.machine.fast.control import Scope, Values, number, numbers, truth, tuple_source
 from exogpu.machine.fast.layout import bounds_of
-from exogpu.machine.fast.machine import Machine, Nest
+from exogpu.machine.fast.machine import Nest
 from exogpu.machine.fast.parts import Parts
 from exogpu.machine.fast.records import EVERYONE, FAILS, StateId, Threads
 from exogpu.machine.fast.signature import exact_values
@@ -178,9 +178,7 @@ class Sweep:
 
         return step
 
-    def _compiled(
-        self, context: Context, block: Block, nest: Nest
-    ) -> tuple[_One | _Several, ...]:
+    def _compiled(self, context: Context, block: Block, nest: Nest) -> tuple[_One | _Several, ...]:
         scope, layout, made = context.scope, context.machine.layout, list[_One | _Several]()
         for op in block:
             match op:
@@ -234,7 +232,8 @@ class Sweep:
             starts = np.flatnonzero(np.diff(cells, prepend=-1))
             ends = [*starts.tolist(), len(cells)][1:]
             alike: dict[bytes, list[int]] = {}
-            for cell, first, last in zip(cells[starts].tolist(), starts.tolist(), ends, strict=True):
+            at = cells[starts].tolist()
+            for cell, first, last in zip(at, starts.tolist(), ends, strict=True):
                 alike.setdefault(codes[first:last].tobytes(), []).append(cell)
             for text, several in alike.items():
                 chain = self._chains.get(text)
