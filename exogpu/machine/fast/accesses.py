@@ -47,7 +47,7 @@ def access_steps(context: Context, ops: list[Access], nest: Nest, parts: Parts) 
     for op in ops:
         if not matters(op) and not (isinstance(op, Record) and op.trailing is not None):
             continue
-        if group and not _together(context.machine, group[0], op):
+        if group and not together(context.machine, group[0], op):
             steps.append(_step(context, group, nest, parts))
             group = []
         group.append(op)
@@ -56,7 +56,7 @@ def access_steps(context: Context, ops: list[Access], nest: Nest, parts: Parts) 
     return steps
 
 
-def _together(machine: Machine, first: Access, op: Access) -> bool:
+def together(machine: Machine, first: Access, op: Access) -> bool:
     """Tests whether two accesses make one transition."""
     return (
         not machine.fine

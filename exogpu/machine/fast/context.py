@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, TypeVar
 
 from exogpu.amir.nodes import Loop
@@ -118,7 +118,7 @@ class Context:
         return cached
 
 
-def mask_of(shape: list[tuple[int, int]], at: tuple[int, ...]) -> Threads:
+def mask_of(shape: Sequence[tuple[int, int]], at: tuple[int, ...]) -> Threads:
     """`{ sum pitch_i * (offset_i + j_i) }` as bits."""
     sums = [0]
     for (pitch, extent), offset in zip(shape, at, strict=True):

@@ -21,7 +21,7 @@ from exogpu.amir.nodes import Block, Check, Clear, Guard, Loop, Record, Require
 from exogpu.ir.affine import Affine, interval, mentions
 from exogpu.ir.names import Sym
 from exogpu.ir.nodes import And, BExpr, Compare, Not, Or, Truth
-from exogpu.machine.fast.accesses import Rule, after_rules, rule_of
+from exogpu.machine.fast.accesses import Access, Rule, after_rules, rule_of, together
 from exogpu.machine.fast.cells import ClassId, Store
 from exogpu.machine.fast.context import Context, Step, mask_of
 from exogpu.machine.fast.control import Scope, Values, number, numbers, truth, tuple_source
@@ -52,14 +52,14 @@ class _TooLongError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _One:
-    """An access; where its window begins and ends by dimension, and who executes it."""
+    """Neighbouring accesses to one window; where it begins and ends by dimension, and who executes
+    them."""
 
     at: int
-    rule: Rule
     store: Store
     bounds: Callable[[Values], tuple[int, ...]]
     offsets: Callable[[Values], tuple[int, ...]]
-    shape: list[tuple[int, int]] | None
+    shape: tuple[tuple[int, int], ...] | None
     """Pitch and extent of the axes of its threads; None of the host."""
 
 
@@ -151,14 +151,16 @@ class Sweep:
 
     def __init__(self, context: Context, op: Loop, nest: Nest, parts: Parts) -> None:
         self._machine = context.machine
-        self._rules: list[Rule] = []
+        self._rules: list[tuple[Rule, ...]] = []
+        """By number, neighbouring accesses to one window by the same threads."""
+        self._masks: dict[tuple[tuple[tuple[int, int], ...], tuple[int, ...]], Threads] = {}
         self._body = self._compiled(context, (op,), nest)
         ends = [context.scope.form(op.lo), context.scope.form(op.hi)]
         self._key = exact_values(context.machine.layout, parts, ends)
         self._tables: dict[tuple[int, ...], _Table | None] = {}
         self._chains: dict[bytes, _Chain] = {}
         self._codes: dict[tuple[int, Threads], int] = {}
-        self._accesses: list[tuple[Rule, Threads, dict[StateId, StateId]]] = []
+        self._accesses: list[tuple[tuple[Rule, ...], Threads, dict[StateId, StateId]]] = []
         """By code: an access, who executes it, and what it makes of states."""
 
     def step(self, plain: Step) -> Step:
@@ -180,7 +182,10 @@ class Sweep:
 
     def _compiled(self, context: Context, block: Block, nest: Nest) -> tuple[_One | _Several, ...]:
         scope, layout, made = context.scope, context.machine.layout, list[_One | _Several]()
+        last: Access | None = None
         for op in block:
+            if isinstance(op, Loop | Guard):
+                last = None
             match op:
                 case Loop():
                     own = layout.iterators[op]
@@ -194,20 +199,23 @@ class Sweep:
                     inner = self._compiled(context, op.body, nest)
                     made.append(_Several(None, lambda e: 0, holds, len(op.body), inner))
                 case Record() | Check() | Clear() if layout.matters(op):
-                    rule, threads = rule_of(context, op, nest, Parts()), op.origin.threads
+                    rule = rule_of(context, op, nest, Parts())
+                    if last is not None and together(self._machine, last, op):
+                        self._rules[-1] = (*self._rules[-1], rule)
+                        continue
+                    last, threads = op, op.origin.threads
                     axes = () if threads is None else threads.axes
                     bounds = [b for c in op.access.coords for b in bounds_of(c, scope)]
                     made.append(
                         _One(
                             len(self._rules),
-                            rule,
                             layout.stores[op.access.name],
                             _values(bounds, scope),
                             _values([scope.form(axis.offset) for axis in axes], scope),
-                            None if threads is None else [(a.pitch, a.extent) for a in axes],
+                            None if threads is None else tuple((a.pitch, a.extent) for a in axes),
                         )
                     )
-                    self._rules.append(rule)
+                    self._rules.append((rule,))
                 case _:
                     pass
         return tuple(made)
@@ -244,22 +252,27 @@ class Sweep:
         return _Table(tuple(groups), walk.operations)
 
     def _code(self, one: _One, offsets: tuple[int, ...]) -> int:
-        threads = EVERYONE if one.shape is None else mask_of(one.shape, offsets)
+        threads = EVERYONE
+        if one.shape is not None:
+            found = self._masks.get((one.shape, offsets))
+            if found is None:
+                found = self._masks[one.shape, offsets] = mask_of(one.shape, offsets)
+            threads = found
         key = (one.at, threads)
         code = self._codes.get(key)
         if code is None:
             code = self._codes[key] = len(self._accesses)
-            self._accesses.append((one.rule, threads, {}))
+            self._accesses.append((self._rules[one.at], threads, {}))
         return code
 
     def _after(self, chain: _Chain, state: StateId) -> StateId:
         """The state after all accesses of a chain, or FAILS."""
         after = state
         for code in chain.codes:
-            rule, threads, known = self._accesses[code]
+            rules, threads, known = self._accesses[code]
             found = known.get(after)
             if found is None:
-                found = after_rules(self._machine, (rule,), after, threads, ())
+                found = after_rules(self._machine, rules, after, threads, ())
                 if found == FAILS:
                     return FAILS
                 known[after] = found
