@@ -25,6 +25,8 @@ from exogpu.machine.assigned import CHOICES, dealt
 
 SMALL = {"L": 1, "H": 1, "B": 2, "G": 2, "T": 8, "K_split": 4, "W": 16, "bins": 256, "columns": 16}
 """Sizes that count batches, groups, slices and the like; the others are of the given size."""
+BAR = 3.0
+"""Seconds that no kernel should take."""
 ROW = 512
 """The length of a row where a kernel takes no longer ones."""
 
@@ -44,7 +46,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args()
     signal.signal(signal.SIGVTALRM, stop)
-    total = 0.0
+    total, above = 0.0, list[str]()
     for unit in load("exogpu.kernels"):
         procedure = unit.procedure
         if procedure is None or procedure.ir is None or not re.search(options.only, unit.name):
@@ -69,8 +71,9 @@ def main() -> None:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         seconds = process_time() - start
         total += seconds
+        above += [unit.name] if seconds > BAR or word == "not ended" else []
         print(f"{unit.name}: {word}, {seconds:.2f} s", flush=True)
-    print(f"in all: {total:.1f} s")
+    print(f"in all: {total:.1f} s; above {BAR:.0f} s: {', '.join(above) or 'none'}")
 
 
 if __name__ == "__main__":

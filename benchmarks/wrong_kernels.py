@@ -77,7 +77,7 @@ def row(name: str, kernel: Procedure) -> str:
 def rows(only: str | None) -> Iterator[str]:
     """The table, a line at a time."""
     yield HEAD
-    for path in sorted(CASES.glob("*.py")):
+    for path in sorted(CASES.rglob("*.py")):
         if only in (None, path.stem):
             for kernel in kernels(path):
                 yield row(f"{path.stem}: {kernel.name}", kernel)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from exogpu.analysis.tally import UncountedError
 from exogpu.machine import fast, literal
-from exogpu.machine.fast import loops
+from exogpu.machine.fast import loops, steps
 from exogpu.machine.violation import Violation
 from tests.machine import generate
 
@@ -128,6 +128,7 @@ def test_the_record_is_located(seed: int, shape: str) -> None:
 def test_skipping_changes_nothing(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which most iterations are skipped, in loops of any length."""
     monkeypatch.setattr(loops, "WORTH", 1)
+    monkeypatch.setattr(steps, "LEAST", 1)
     programs, size = LONG.get(shape, (60, 53))
     for seed in range(programs):
         program = generate.program(Random(seed), shape).program

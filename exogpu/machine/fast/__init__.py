@@ -7,6 +7,7 @@ required          whether windows lie inside, and what else is required holds
 control, layout   what is read off the program text before the run
 steps, accesses, syncs   operations compiled to Python functions
 signature, loops  skipping iterations, and tasks, whose effect is known
+sweeps            loops of accesses alone, executed by cell
 """
 
 from __future__ import annotations

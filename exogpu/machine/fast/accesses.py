@@ -7,14 +7,15 @@ record of one assignment, are one transition of the states they meet, found once
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from exogpu.amir.nodes import Check, CheckInitialised, Clear, Initialise, OnWindow, Op, Record
 from exogpu.ir.names import Sym
 from exogpu.machine.fast.arrivals import Barrier
-from exogpu.machine.fast.cells import Store
+from exogpu.machine.fast.cells import ClassId, Run, Store
 from exogpu.machine.fast.context import KEPT, Context, Elements, Masks, Step, Windows
 from exogpu.machine.fast.control import Values
 from exogpu.machine.fast.lifts import FULL, Lift, tagged, trail
@@ -46,7 +47,7 @@ def access_steps(context: Context, ops: list[OnWindow], nest: Nest, parts: Parts
     for op in ops:
         if not matters(op) and not (isinstance(op, Record) and op.trailing is not None):
             continue
-        if group and not _together(context.machine, group[0], op):
+        if group and not together(context.machine, group[0], op):
             steps.append(_step(context, group, nest, parts))
             group = []
         group.append(op)
@@ -55,7 +56,7 @@ def access_steps(context: Context, ops: list[OnWindow], nest: Nest, parts: Parts
     return steps
 
 
-def _together(machine: Machine, first: OnWindow, op: OnWindow) -> bool:
+def together(machine: Machine, first: OnWindow, op: OnWindow) -> bool:
     """Tests whether two accesses make one transition."""
     return (
         not machine.fine
@@ -64,6 +65,14 @@ def _together(machine: Machine, first: OnWindow, op: OnWindow) -> bool:
         and op.access == first.access
         and op.origin.threads == first.origin.threads
     )
+
+
+def executed_by(ops: Sequence[OnWindow]) -> Record | Check | None:
+    """Returns the operation whose threads matter to a transition; None if none does.
+
+    Whether something has been written does not depend on who asks.
+    """
+    return next((op for op in ops if isinstance(op, Record | Check)), None)
 
 
 # --- what one operation does ----------------------------------------------------------------
@@ -107,7 +116,7 @@ class _Read:
     op: CheckInitialised
 
 
-_Rule: TypeAlias = _CheckAccess | _Cleared | _Made | _Initialised | _Read
+Rule: TypeAlias = _CheckAccess | _Cleared | _Made | _Initialised | _Read
 
 
 @dataclass(slots=True, eq=False)
@@ -149,7 +158,8 @@ class _Signal:
         machine.classes.lift(lift)
 
 
-def _rule(context: Context, op: OnWindow, nest: Nest, parts: Parts) -> _Rule:
+def rule_of(context: Context, op: OnWindow, nest: Nest, parts: Parts) -> Rule:
+    """Returns what an operation does to the states of its elements."""
     match op:
         case Check():
             return _CheckAccess(op, CheckFacts(op.level, op.convergent, op.timelines))
@@ -175,7 +185,7 @@ def _signal(context: Context, op: Record, nest: Nest, parts: Parts) -> _Signal |
     return _Signal(context.machine, op, nest, op.trailing.home.name, home, targets)
 
 
-def _after(tables: Tables, rule: _Rule, state: StateId, threads: Threads, tags: Tags) -> StateId:
+def _after(tables: Tables, rule: Rule, state: StateId, threads: Threads, tags: Tags) -> StateId:
     """The state after one operation; a check leaves it as it is."""
     match rule:
         case _CheckAccess() | _Read():
@@ -219,15 +229,33 @@ def _failing(
     return found
 
 
+def after_rules(
+    machine: Machine,
+    rules: tuple[Rule, ...],
+    state: StateId,
+    threads: Threads,
+    tags: tuple[Tags, ...],
+) -> StateId:
+    """The state after all operations, or FAILS: a check fails that has to be reported."""
+    tables, left, wants = machine.tables, list(reversed(tags)), machine.observer.wants
+    for rule in rules:
+        if isinstance(rule, _CheckAccess | _Read):
+            failing = _failing(tables, rule, state, threads)
+            if any(wants(kind, rule.op, record) for kind, record in failing):
+                return FAILS
+        signals = isinstance(rule, _Made) and rule.signal is not None
+        state = _after(tables, rule, state, threads, left.pop() if signals else ())
+    return state
+
+
 # --- steps ----------------------------------------------------------------------------------
 
 
 def _step(context: Context, ops: list[OnWindow], nest: Nest, parts: Parts) -> Step:
     machine, first = context.machine, ops[0]
-    # Whether something has been written does not depend on who asks.
-    executed = [op for op in ops if isinstance(op, Record | Check)]
-    masks = context.masks(executed[0].origin.threads, parts) if executed else _anyone
-    rules = tuple(_rule(context, op, nest, parts) for op in ops)
+    executed = executed_by(ops)
+    masks = _anyone if executed is None else context.masks(executed.origin.threads, parts)
+    rules = tuple(rule_of(context, op, nest, parts) for op in ops)
     signals = tuple(r.signal for r in rules if isinstance(r, _Made) and r.signal is not None)
     e = machine.values
     if not machine.layout.matters(first):
@@ -251,7 +279,7 @@ def _anyone(e: Values) -> Threads:
 def _one_by_one(
     machine: Machine,
     nest: Nest,
-    rules: tuple[_Rule, ...],
+    rules: tuple[Rule, ...],
     store: Store,
     windows: Windows,
     threads: Threads,
@@ -288,25 +316,12 @@ class _Transition:
 
     machine: Machine
     nest: Nest
-    rules: tuple[_Rule, ...]
+    rules: tuple[Rule, ...]
     signals: tuple[_Signal, ...]
     store: Store
     windows: Windows
     known: dict[Hashable, dict[StateId, StateId]] = field(default_factory=dict)
     """By threads and tags, the states met and those after."""
-
-    def after(self, state: StateId, threads: Threads, tags: tuple[Tags, ...]) -> StateId:
-        """The state after all operations, or FAILS: a check fails that has to be reported."""
-        tables, left = self.machine.tables, list(reversed(tags))
-        for rule in self.rules:
-            if isinstance(rule, _CheckAccess | _Read):
-                failing = _failing(tables, rule, state, threads)
-                wants = self.machine.observer.wants
-                if any(wants(kind, rule.op, record) for kind, record in failing):
-                    return FAILS
-            signals = isinstance(rule, _Made) and rule.signal is not None
-            state = _after(tables, rule, state, threads, left.pop() if signals else ())
-        return state
 
     def states(self, key: Hashable) -> dict[StateId, StateId]:
         """Returns the known results of the transition for these threads and tags."""
@@ -316,6 +331,35 @@ class _Transition:
                 self.known.clear()
             found = self.known[key] = {}
         return found
+
+    def _in_runs(
+        self, runs: tuple[Run, ...], states: dict[StateId, StateId], threads: Threads
+    ) -> bool:
+        """Does the operations to cells of few classes, each class at once; nothing, and returns
+        False, where a check fails."""
+        cells, classes = self.store.cells, self.machine.classes
+        assert cells is not None
+        counts = Counter[ClassId]()
+        for first, last in runs:
+            counts.update(cells[first:last])
+        changes: dict[ClassId, StateId] = {}
+        for held in counts:
+            state = classes.state_of[held]
+            after = states.get(state)
+            if after is None:
+                after = after_rules(self.machine, self.rules, state, threads, ())
+                if after == FAILS:
+                    return False
+                states[state] = after
+            if after != state:
+                changes[held] = after
+        if changes:
+            into = {held: classes.hold(after, counts[held]) for held, after in changes.items()}
+            for first, last in runs:
+                cells[first:last] = [into.get(c, c) for c in cells[first:last]]
+            for held in changes:
+                classes.drop(held, counts[held])
+        return True
 
     def step(self, masks: Masks) -> Step:
         """The step of the operations."""
@@ -333,13 +377,19 @@ class _Transition:
                 states = self.states(threads)
             cells = store.cells
             assert cells is not None
+            runs = windows(e)
+            if not signals and runs and runs[0][1] - runs[0][0] > 8:
+                if not self._in_runs(runs, states, threads):
+                    _one_by_one(machine, self.nest, self.rules, store, windows, threads)
+                    assert machine.observer.found, "the check that failed has passed"
+                return
             changes: list[tuple[int, StateId]] = []
-            for first, last in windows(e):
+            for first, last in runs:
                 for cell in range(first, last):
                     state = state_of[cells[cell]]
                     after = states.get(state)
                     if after is None:
-                        after = self.after(state, threads, tags)
+                        after = after_rules(machine, self.rules, state, threads, tags)
                         if after == FAILS:
                             # Reports what fails, and does all operations.
                             _one_by_one(machine, self.nest, self.rules, store, windows, threads)

@@ -8,6 +8,7 @@ every class once, however many cells hold it.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -110,14 +111,14 @@ class Classes:
         self.tables = tables
         self.stores = stores
         self.state_of: list[StateId] = [EMPTY]
-        self.live: dict[StateId, list[ClassId]] = {}
+        self.live: dict[StateId, dict[ClassId, None]] = {}
         """The classes of each state that some element has; EMPTY aside."""
         self._bits = 0
         """The live states, as bits."""
         self._refs: list[int] = [0]
         self._free: list[ClassId] = []
-        self._count = 0
         self._work = 0
+        """Classes that were given a state one by one, where one would have done for several."""
         self.renamers: list[Callable[[dict[ClassId, ClassId]], None]] = []
         """Told when classes are joined: other holders of classes than cells."""
 
@@ -127,7 +128,7 @@ class Classes:
             return EMPTY_CLASS
         classes = self.live.get(state)
         if classes is not None:
-            found = classes[0]
+            found = next(iter(classes))
             self._refs[found] += count
             return found
         if self._free:
@@ -138,9 +139,8 @@ class Classes:
             found = len(self.state_of)
             self.state_of.append(state)
             self._refs.append(count)
-        self.live[state] = [found]
+        self.live[state] = {found: None}
         self._bits |= 1 << state
-        self._count += 1
         return found
 
     def drop(self, held: ClassId, count: int = 1) -> None:
@@ -156,8 +156,7 @@ class Classes:
                 del self.live[state]
                 self._bits ^= 1 << state
             else:
-                classes.remove(held)
-            self._count -= 1
+                del classes[held]
             self._free.append(held)
 
     def lift(self, lift: Lift) -> None:
@@ -187,7 +186,7 @@ class Classes:
         """Gives the classes of some states other states, all at once."""
         live, state_of = self.live, self.state_of
         bits = self._bits
-        moved: list[tuple[StateId, list[ClassId]]] = []
+        moved: list[tuple[StateId, dict[ClassId, None]]] = []
         for state, after in changes.items():
             classes = live.pop(state, None)
             if classes is not None and after != state:
@@ -196,6 +195,7 @@ class Classes:
             elif classes is not None:
                 live[state] = classes
         for after, classes in moved:
+            self._work += len(classes) - 1
             for held in classes:
                 state_of[held] = after
             found = live.get(after)
@@ -203,14 +203,12 @@ class Classes:
                 live[after] = classes
                 bits |= 1 << after
             else:
-                found += classes
+                found.update(classes)
         self._bits = bits
         # Two classes of one state are right but slow; to join them costs a pass over all cells.
-        if self._count > 2 * len(live) + 32:
-            self._work += self._count
-            if self._work > sum(len(s.cells) for s in self.stores if s.cells is not None) // 8:
-                self._work = 0
-                self._join()
+        if self._work > sum(len(s.cells) for s in self.stores if s.cells is not None) // 8 + 32:
+            self._work = 0
+            self._join()
 
     def _join(self) -> None:
         into: dict[ClassId, ClassId] = {}
@@ -225,8 +223,7 @@ class Classes:
             self._refs[other] += self._refs[held]
             self._refs[held] = 0
             self._free.append(held)
-        self.live = {state: classes[:1] for state, classes in self.live.items()}
-        self._count = len(self.live)
+        self.live = {state: {next(iter(held)): None} for state, held in self.live.items()}
 
     def allocate(self, store: Store) -> None:
         """Fresh state for every element."""
@@ -237,10 +234,7 @@ class Classes:
         """The state of every element is dropped."""
         if store.cells is None:
             return
-        counts: dict[ClassId, int] = {}
-        for held in store.cells:
-            if held:
-                counts[held] = counts.get(held, 0) + 1
+        counts = Counter(store.cells)
         store.cells = None
         for held, count in counts.items():
             self.drop(held, count)
@@ -256,14 +250,17 @@ class Classes:
 
     def fill(self, store: Store, runs: Sequence[Run], states: Sequence[StateId]) -> None:
         """Gives the cells these states."""
-        cells, state_of = store.cells, self.state_of
+        if self.contents(store, runs) == states:
+            return
+        cells = store.cells
         assert cells is not None
+        into = {state: self.hold(state, count) for state, count in Counter(states).items()}
+        new = [into[state] for state in states]
         at = 0
+        before = Counter[ClassId]()
         for first, last in runs:
-            for cell in range(first, last):
-                after = states[at]
-                at += 1
-                held = cells[cell]
-                if state_of[held] != after:
-                    cells[cell] = self.hold(after)
-                    self.drop(held)
+            before.update(cells[first:last])
+            cells[first:last] = new[at : at + last - first]
+            at += last - first
+        for held, count in before.items():
+            self.drop(held, count)

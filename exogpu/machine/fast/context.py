@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, TypeVar
 
+from exogpu.amir.nodes import Loop
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.ir.affine import Affine
 from exogpu.ir.names import Sym
@@ -34,6 +35,10 @@ class Context:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.scope = machine.layout.scope
+        self.swept = False
+        """Whether a loop around this place is executed by cell (`fast.sweeps`)."""
+        self.at_once: set[Loop] = set()
+        """The loops that begin with a task, and have some iteration whatever the iterators are."""
 
     def masks(self, threads: ThreadMap | None, parts: Parts) -> Masks:
         """`g(sigma, iota)`: the executing threads; everyone at CPU scope."""
@@ -42,7 +47,7 @@ class Context:
         offsets = [self.scope.form(axis.offset) for axis in threads.axes]
         parts.exact |= dict.fromkeys(offsets)
         shape = [(axis.pitch, axis.extent) for axis in threads.axes]
-        return self._cached(offsets, lambda at: _mask(shape, at))
+        return self._cached(offsets, lambda at: mask_of(shape, at))
 
     def windows(self, store: Store, access: Access, parts: Parts) -> Windows:
         """The cells of an access; those outside the variable do not exist (decision `bounds`)."""
@@ -113,7 +118,7 @@ class Context:
         return cached
 
 
-def _mask(shape: list[tuple[int, int]], at: tuple[int, ...]) -> Threads:
+def mask_of(shape: Sequence[tuple[int, int]], at: tuple[int, ...]) -> Threads:
     """`{ sum pitch_i * (offset_i + j_i) }` as bits."""
     sums = [0]
     for (pitch, extent), offset in zip(shape, at, strict=True):

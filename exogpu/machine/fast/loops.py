@@ -48,6 +48,8 @@ class Body:
     size: int
     begins_task: bool
     once: bool
+    around_tasks: bool = False
+    """Whether each iteration is one loop, of which the first operation begins a task."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +64,8 @@ class Effect:
     """Of each barrier it uses: whether it is another allocation, and its state."""
     operations: int
     tasks: int
+    left: tuple[Contents, ...] | None = None
+    """The contents once another task has begun; of loops over tasks."""
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +104,7 @@ def loop_step(machine: Machine, body: Body, parts: Parts) -> Step:
         elif skipping.quiet:
             skipping.run_quiet(lo, hi)
         else:
-            skipping.run(lo, hi)
+            skipping.run(lo, hi, machine.task_follows())
 
     return step
 
@@ -109,8 +113,21 @@ def _plain(machine: Machine, body: Body) -> Step:
     e, slot, steps, size = machine.values, body.slot, body.steps, body.size
     if not steps:
         return lambda: machine.count(size * (body.hi(e) - body.lo(e)))
+    if body.around_tasks:
+        (only,) = steps
+
+        def around() -> None:
+            outer, hi = machine.task_follows(), body.hi(e)
+            for y in range(body.lo(e), hi):
+                e[slot] = y
+                machine.operations += size
+                machine.follows = outer or y + 1 < hi
+                only()
+
+        return around
 
     def step() -> None:
+        machine.task_follows()
         for y in range(body.lo(e), body.hi(e)):
             e[slot] = y
             machine.operations += size
@@ -150,18 +167,21 @@ class _Skipping:
 
     # --- loops in general -----------------------------------------------------------------
 
-    def run(self, lo: int, hi: int) -> None:
-        """The iterations `lo .. hi - 1`, each looked up or run."""
-        machine, hope = self._machine, self._hope
+    def run(self, lo: int, hi: int, outer: bool) -> None:
+        """The iterations `lo .. hi - 1`, each looked up or run; a task may follow on the last."""
+        machine, hope, around_tasks = self._machine, self._hope, self._body.around_tasks
         e, slot = machine.values, self._body.slot
         for y in range(lo, hi):
             e[slot] = y
+            follows = outer or y + 1 < hi
             if hope.pause:
                 hope.pause -= 1
+                machine.follows = around_tasks and follows
                 self._iterate()
                 continue
             places = [box.at(e) for box in self._signed.boxes]
             if sum(last - first for _, runs in places for first, last in runs) > self._room():
+                machine.follows = around_tasks and follows
                 self._iterate()
                 continue
             if self._body.begins_task:
@@ -169,14 +189,18 @@ class _Skipping:
                 # those of another.
                 machine.leave_task()
             bases = [b.bases() if b is not None else [] for b in self._now()]
-            key = self._key(places, bases)
+            key = (self._key(places, bases), around_tasks and follows)
             effect = self._effects.get(key)
             if effect is None:
                 hope.miss()
+                machine.follows = around_tasks and follows
                 self._learn(key, places, bases)
             else:
                 hope.hit()
-                self._apply(effect, places, bases)
+                # If a task is the next thing to happen, states of each thread of this one need not
+                # be about until then.
+                left = effect.left if follows else None
+                self._apply(effect, places, bases, left or effect.contents)
             machine.tick()
 
     def _room(self) -> int:
@@ -250,18 +274,34 @@ class _Skipping:
             barriers.append((fresh, None if new is None else new.save(base)))
         if len(self._effects) >= ROOM:
             self._effects.clear()
+        contents = self._contents(places)
         self._effects[key] = Effect(
-            self._contents(places),
+            contents,
             lifted,
             tuple(barriers),
             machine.operations - operations,
             machine.task - task,
+            self._left(contents) if self._body.begins_task else None,
         )
         for held in watch.held:
             classes.drop(held)
 
-    def _apply(self, effect: Effect, places: list[Place], bases: list[list[int]]) -> None:
-        """Does at once what the iteration does."""
+    def _left(self, contents: tuple[Contents, ...]) -> tuple[Contents, ...]:
+        """The contents once the next task has begun."""
+        left = self._machine.left
+        after = {state: left(state) for states in contents for state in set(states or ())}
+        return tuple(
+            [None if states is None else tuple([after[s] for s in states]) for states in contents]
+        )
+
+    def _apply(
+        self,
+        effect: Effect,
+        places: list[Place],
+        bases: list[list[int]],
+        contents: tuple[Contents, ...],
+    ) -> None:
+        """Does at once what the iteration does, with these contents after it."""
         machine, classes = self._machine, self._machine.classes
         machine.operations += effect.operations
         machine.skipped += effect.operations - 1
@@ -278,7 +318,7 @@ class _Skipping:
             barrier = machine.barriers[name]
             if barrier is not None and key is not None:
                 barrier.restore(key, base)
-        self._fill(places, effect.contents)
+        self._fill(places, contents)
 
     def _fill(self, places: list[Place], contents: tuple[Contents, ...]) -> None:
         classes = self._machine.classes

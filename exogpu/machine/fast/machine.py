@@ -15,7 +15,7 @@ from exogpu.machine.fast.cells import Classes
 from exogpu.machine.fast.control import Values
 from exogpu.machine.fast.layout import Layout
 from exogpu.machine.fast.lifts import Lift, forget, next_task
-from exogpu.machine.fast.records import Tables
+from exogpu.machine.fast.records import StateId, Tables
 from exogpu.machine.observer import Observer
 from exogpu.machine.violation import Violation, rank
 from exogpu.result.verdict import HazardKind
@@ -72,6 +72,8 @@ class Machine:
         self.fine = fine
         """Whether every violation is wanted, element by element."""
         self.skip = skip
+        self.skips = skip and not fine
+        """Whether anything may be done at once."""
         self.values: Values = [0] * len(layout.scope.slots)
         self.operations = 0
         self.skipped = 0
@@ -79,6 +81,8 @@ class Machine:
         self.most = most
         """Work at which the run ends."""
         self.task = 0
+        self.follows = False
+        """Told to the loop that is the next step: a task begins when it is done."""
         self.classes = Classes(tables, list(layout.stores.values()))
         self.barriers: dict[Sym, Barrier | None] = dict.fromkeys(layout.barriers)
         self._places = {op: place for place, op in enumerate(layout.ops)}
@@ -145,6 +149,15 @@ class Machine:
     def leave_task(self) -> None:
         """The threads so far are threads of another task from here on."""
         self.classes.lift(self._next_task)
+
+    def task_follows(self) -> bool:
+        """Returns whether a task begins as soon as this loop is done; asked when it begins."""
+        follows, self.follows = self.follows, False
+        return follows
+
+    def left(self, state: StateId) -> StateId:
+        """The state once the next task has begun."""
+        return self._next_task.states.get(state) or self._next_task.state(state)
 
     def _rename(self, into: dict[int, int]) -> None:
         for barrier in self.barriers.values():

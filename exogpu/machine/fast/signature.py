@@ -8,7 +8,7 @@ with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -42,6 +42,10 @@ class Box:
             tuple_source([scope.source(side.base) for side in sides if side is not None])
         )
         self._known: dict[tuple[int, ...], Place] = {}
+        self._along: tuple[dict[int, tuple[tuple[int, int], Hashable]], ...] = tuple(
+            {} for _ in sides
+        )
+        """By dimension and base, the cells and where they begin."""
         self.slots = frozenset(
             slot for side in sides if side is not None for slot in scope.slots_of(side.base)
         )
@@ -59,20 +63,27 @@ class Box:
         spans: list[tuple[int, int]] = []
         shape: list[Hashable] = []
         for dim, side in enumerate(self._sides):
-            breaks = store.breaks[dim]
             if side is None:
-                spans.append((0, len(breaks) - 1))
+                spans.append((0, len(store.breaks[dim]) - 1))
                 continue
             base, used = bases[used], used + 1
-            first, last = store.around(dim, base + side.lo, base + side.hi)
-            spans.append((first, last))
-            if isinstance(breaks, range):
-                shape.append((first - base, last - base) if first < last else None)
-            elif first < last:
-                shape.append(tuple(at - base for at in breaks[first : last + 1]))
-            else:
-                shape.append(None)
+            known = self._along[dim]
+            if base not in known:
+                known[base] = self._span(dim, side, base)
+            span, about = known[base]
+            spans.append(span)
+            shape.append(about)
         return (tuple(shape), store.runs(spans))
+
+    def _span(self, dim: int, side: Side, base: int) -> tuple[tuple[int, int], Hashable]:
+        """The cells of the box in one dimension, and where they begin relative to the base."""
+        breaks = self.store.breaks[dim]
+        first, last = self.store.around(dim, base + side.lo, base + side.hi)
+        if first >= last:
+            return (first, last), None
+        if isinstance(breaks, range):
+            return (first, last), (first - base, last - base)
+        return (first, last), tuple([at - base for at in breaks[first : last + 1]])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +94,23 @@ class Signature:
     boxes: tuple[Box, ...]
     distinct: frozenset[int]
     """Iterators each of whose values has a signature of its own, the others being equal."""
+
+
+def exact_values(
+    layout: Layout, parts: Parts, ends: Sequence[Affine]
+) -> Callable[[Values], tuple[int, ...]]:
+    """What decides which elements and threads a loop of accesses has, in terms of the iterators
+    that are not inner ones; `ends` are those of the loop."""
+    scope, ranges = layout.scope, layout.scope.ranges
+    inner = frozenset(parts.inner)
+    texts: dict[str, None] = {}
+    bounds = (b for windows in parts.windows.values() for w in windows for pair in w for b in pair)
+    for value in (*parts.exact, *parts.compared, *ends, *bounds):
+        part = split(value, inner, ranges)
+        for term in (part.outer, *part.residues):
+            if term.terms:
+                texts[scope.source(Affine(0, term.terms))] = None
+    return numbers(tuple_source(list(texts)))
 
 
 def signature(layout: Layout, parts: Parts) -> Signature:

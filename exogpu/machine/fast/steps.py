@@ -19,6 +19,7 @@ from exogpu.amir.nodes import (
     Require,
 )
 from exogpu.amir.walk import is_task
+from exogpu.ir.affine import combine
 from exogpu.machine.assigned import deals
 from exogpu.machine.fast.accesses import access_steps
 from exogpu.machine.fast.context import Context, Step
@@ -26,6 +27,7 @@ from exogpu.machine.fast.control import comparisons, number, truth
 from exogpu.machine.fast.loops import Body, loop_step
 from exogpu.machine.fast.machine import Nest
 from exogpu.machine.fast.parts import Parts
+from exogpu.machine.fast.sweeps import LEAST, MOST, Sweep, instances
 from exogpu.machine.fast.syncs import arrive_step, await_step, fence_step, free_step
 
 
@@ -71,15 +73,25 @@ def _loop(context: Context, op: Loop, nest: Nest, parts: Parts) -> Step:
     slot = scope.slots[own]
     lo, hi = scope.form(op.lo), scope.form(op.hi)
     inside = Parts()
+    count = None if context.swept else instances(context, op)
+    swept = count is not None and LEAST <= count <= MOST and context.machine.skips
+    context.swept |= swept
     with scope.inside(op.iterator, own):
         steps = block_steps(context, op.body, (*nest, (op.iterator.name, slot)), inside)
     once = not (lo.terms or hi.terms) and hi.constant - lo.constant < 2
     # Each iteration is a task of its own number; what is alike is found in the tasks' own loop.
     once |= deals(op.body)
     first, end = number(scope.source(lo)), number(scope.source(hi))
-    body = Body(slot, first, end, steps, len(op.body), is_task(op), once)
+    around = len(op.body) == 1 and op.body[0] in context.at_once
+    extent = combine((1, hi), (-1, lo))
+    if (around or is_task(op)) and not extent.terms and extent.constant > 0:
+        context.at_once.add(op)
+    body = Body(slot, first, end, steps, len(op.body), is_task(op), once, around)
     step = loop_step(context.machine, body, inside)
     inside.inner.add(own)
+    if swept:
+        step = Sweep(context, op, nest, inside).step(step)
+        context.swept = False
     parts.add(inside)
     parts.exact |= {lo: None, hi: None}
     return step

@@ -1,0 +1,484 @@
+"""Loops of accesses alone, executed by cell: without syncs in it, all that a loop does to a cell is
+what its own accesses do, in their order.
+
+for t in threads(0, 128):             tile[0, 0..15]: write by thread 0
+    for j in seq(0, 16):        ->    tile[1, 0..15]: write by thread 1
+        tile[t, j] = 0.0              ...
+
+Which accesses meet which cell is found once for all iterations of outer loops that agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Final, TypeAlias, assert_never
+
+import numpy as np
+
+from exogpu.amir.nodes import (
+    Block,
+    Check,
+    CheckInitialised,
+    Clear,
+    Guard,
+    Initialise,
+    Loop,
+    OnWindow,
+    Op,
+    Record,
+    Require,
+)
+from exogpu.ir.affine import Affine, interval, mentions
+from exogpu.ir.names import Sym
+from exogpu.ir.nodes import And, BExpr, Compare, Not, Or, Truth
+from exogpu.machine.fast.accesses import Rule, after_rules, executed_by, rule_of, together
+from exogpu.machine.fast.cells import ClassId, Store
+from exogpu.machine.fast.context import Context, Step, mask_of
+from exogpu.machine.fast.control import Scope, Values, number, numbers, truth, tuple_source
+from exogpu.machine.fast.layout import bounds_of
+from exogpu.machine.fast.machine import Nest
+from exogpu.machine.fast.parts import Parts
+from exogpu.machine.fast.records import EVERYONE, FAILS, StateId, Threads
+from exogpu.machine.fast.signature import exact_values
+
+MOST: Final = 1 << 17
+"""Accesses of one loop at most; of a longer one its inner loops are looked at."""
+
+LEAST: Final = 24
+"""Fewer are just executed."""
+
+CELLS: Final = 1 << 20
+"""Cells that all accesses of a loop meet, at most; else it is just executed."""
+
+TABLES: Final = 1 << 10
+"""Values of outer iterators of which a loop remembers what it does."""
+
+Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
+
+
+class _TooLongError(Exception):
+    """The accesses of a loop meet too many cells."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _One:
+    """Neighbouring accesses to one window; where it begins and ends by dimension, and who executes
+    them."""
+
+    at: int
+    store: Store
+    bounds: Callable[[Values], tuple[int, ...]]
+    offsets: Callable[[Values], tuple[int, ...]]
+    shape: tuple[tuple[int, int], ...] | None
+    """Pitch and extent of the axes of its threads; None of the host."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Several:
+    """A loop, whose iterator has a slot; or a guard, whose condition is `hi`."""
+
+    slot: int | None
+    lo: Callable[[Values], int]
+    hi: Callable[[Values], int]
+    size: int
+    body: tuple[_One | _Several, ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Chain:
+    """Accesses that meet one cell, in their order, as a function of its state."""
+
+    codes: tuple[int, ...]
+    known: dict[StateId, StateId] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """Cells of a variable that the same accesses meet."""
+
+    store: Store
+    chain: _Chain
+    cells: Sequence[int]
+    held: Callable[[list[ClassId]], Sequence[ClassId]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """What a loop does, by cell, and how many operations it has."""
+
+    groups: tuple[_Group, ...]
+    operations: int
+
+
+# --- which loops ----------------------------------------------------------------------------
+
+
+def instances(context: Context, op: Loop) -> int | None:
+    """How many accesses a loop executes at most; None if it has anything else in it, or inner loops
+    whose bounds depend on its iterators."""
+    return _in_loop(context, op, [])
+
+
+def _in_loop(context: Context, op: Loop, around: list[Sym]) -> int | None:
+    scope = context.scope
+    if op.tasks or op.slot is not None or op.source is not None:
+        return None
+    lo, hi = scope.form(op.lo), scope.form(op.hi)
+    if mentions(lo, around) or mentions(hi, around):
+        return None
+    extent = interval(hi, scope.ranges)[1] - interval(lo, scope.ranges)[0]
+    own = context.machine.layout.iterators[op]
+    with scope.inside(op.iterator, own):
+        inner = _in_block(context, op.body, [*around, own])
+    return None if inner is None else max(extent, 0) * inner
+
+
+def _in_block(context: Context, block: Block, around: list[Sym]) -> int | None:
+    total = 0
+    for op in block:
+        match op:
+            case Loop():
+                found = _in_loop(context, op, around)
+            case Guard():
+                found = _in_block(context, op.body, around)
+            case Record(trailing=None) | Check() | Clear() | Initialise() | CheckInitialised():
+                found = 1
+            case Require():
+                found = 0
+            case _:
+                found = None
+        if found is None:
+            return None
+        total += found
+    return total
+
+
+# --- what they do ---------------------------------------------------------------------------
+
+
+class Sweep:
+    """A loop of accesses alone."""
+
+    def __init__(self, context: Context, op: Loop, nest: Nest, parts: Parts) -> None:
+        self._machine = context.machine
+        self._rules: list[tuple[Rule, ...]] = []
+        """By number, neighbouring accesses to one window by the same threads."""
+        self._masks: dict[tuple[tuple[tuple[int, int], ...], tuple[int, ...]], Threads] = {}
+        self._body = self._compiled(context, (op,), nest)
+        ends = [context.scope.form(op.lo), context.scope.form(op.hi)]
+        self._key = exact_values(context.machine.layout, parts, ends)
+        self._tables: dict[tuple[int, ...], _Table | None] = {}
+        self._chains: dict[bytes, _Chain] = {}
+        self._codes: dict[tuple[int, Threads], int] = {}
+        self._accesses: list[tuple[tuple[Rule, ...], Threads, dict[StateId, StateId]]] = []
+        """By code: an access, who executes it, and what it makes of states."""
+
+    def step(self, plain: Step) -> Step:
+        """The step of the loop; `plain` executes one iteration after the other."""
+        e, tables, key_of = self._machine.values, self._tables, self._key
+
+        def step() -> None:
+            key = key_of(e)
+            table = tables.get(key)
+            if table is None:
+                if len(tables) > TABLES:
+                    tables.clear()
+                if key not in tables:
+                    table = tables[key] = self._table()
+            if table is None or not self._swept(table):
+                plain()  # reports what fails
+
+        return step
+
+    def _compiled(self, context: Context, block: Block, nest: Nest) -> tuple[_One | _Several, ...]:
+        scope, layout, made = context.scope, context.machine.layout, list[_One | _Several]()
+        for ops in self._groups(context, block):
+            match ops[0]:
+                case Loop() as op:
+                    own = layout.iterators[op]
+                    lo, hi = scope.source(scope.form(op.lo)), scope.source(scope.form(op.hi))
+                    with scope.inside(op.iterator, own):
+                        inner = self._compiled(context, op.body, nest)
+                    slot, size = scope.slots[own], len(op.body)
+                    made.append(_Several(slot, number(lo), number(hi), size, inner))
+                case Guard() as op:
+                    holds = truth(_condition(op.condition, scope))
+                    inner = self._compiled(context, op.body, nest)
+                    made.append(_Several(None, lambda e: 0, holds, len(op.body), inner))
+                case _:
+                    accesses = [op for op in ops if isinstance(op, OnWindow)]
+                    made.append(self._one(context, accesses))
+                    rules = (rule_of(context, op, nest, Parts()) for op in accesses)
+                    self._rules.append(tuple(rules))
+        return tuple(made)
+
+    def _groups(self, context: Context, block: Block) -> list[list[Op]]:
+        """The loops and guards of a block by themselves, and its accesses by transition."""
+        layout, found = context.machine.layout, list[list[Op]]()
+        for op in block:
+            if isinstance(op, Loop | Guard):
+                found.append([op])
+            elif isinstance(op, OnWindow) and layout.matters(op):
+                first = found[-1][0] if found else None
+                if isinstance(first, OnWindow) and together(self._machine, first, op):
+                    found[-1].append(op)
+                else:
+                    found.append([op])
+        return found
+
+    def _one(self, context: Context, ops: Sequence[OnWindow]) -> _One:
+        """Neighbouring accesses to one window, which have the next number."""
+        scope, access, executed = context.scope, ops[0].access, executed_by(ops)
+        threads = None if executed is None else executed.origin.threads
+        axes = () if threads is None else threads.axes
+        bounds = [bound for coord in access.coords for bound in bounds_of(coord, scope)]
+        return _One(
+            len(self._rules),
+            context.machine.layout.stores[access.name],
+            _values(bounds, scope),
+            _values([scope.form(axis.offset) for axis in axes], scope),
+            None if threads is None else tuple((a.pitch, a.extent) for a in axes),
+        )
+
+    def _table(self) -> _Table | None:
+        """What the loop does at the present values of the outer iterators; None if that is too
+        long."""
+        e = self._machine.values
+        before = list(e)
+        walk = _Walk(e, self._code)
+        try:
+            walk.block(self._body, np.zeros(1, np.int64))
+        except _TooLongError:
+            return None
+        finally:
+            e[:] = before
+        groups: list[_Group] = []
+        for store, met in walk.met.items():
+            cells, times, codes = (np.concatenate(each) for each in zip(*met, strict=True))
+            order = np.lexsort((times, cells))
+            cells, codes = cells[order], codes[order]
+            starts = np.flatnonzero(np.diff(cells, prepend=-1))
+            ends = [*starts.tolist(), len(cells)][1:]
+            alike: dict[bytes, list[int]] = {}
+            at = cells[starts].tolist()
+            for cell, first, last in zip(at, starts.tolist(), ends, strict=True):
+                alike.setdefault(codes[first:last].tobytes(), []).append(cell)
+            for text, several in alike.items():
+                chain = self._chains.get(text)
+                if chain is None:
+                    chain = _Chain(tuple(np.frombuffer(text, np.int64).tolist()))
+                    self._chains[text] = chain
+                groups.append(_group(store, chain, several))
+        return _Table(tuple(groups), walk.operations)
+
+    def _code(self, one: _One, offsets: tuple[int, ...]) -> int:
+        threads = EVERYONE
+        if one.shape is not None:
+            found = self._masks.get((one.shape, offsets))
+            if found is None:
+                found = self._masks[one.shape, offsets] = mask_of(one.shape, offsets)
+            threads = found
+        key = (one.at, threads)
+        code = self._codes.get(key)
+        if code is None:
+            code = self._codes[key] = len(self._accesses)
+            self._accesses.append((self._rules[one.at], threads, {}))
+        return code
+
+    def _after(self, chain: _Chain, state: StateId) -> StateId:
+        """The state after all accesses of a chain, or FAILS."""
+        after = state
+        for code in chain.codes:
+            rules, threads, known = self._accesses[code]
+            found = known.get(after)
+            if found is None:
+                found = after_rules(self._machine, rules, after, threads, ())
+                if found == FAILS:
+                    return FAILS
+                known[after] = found
+            after = found
+        chain.known[state] = after
+        return after
+
+    def _swept(self, table: _Table) -> bool:
+        """Executes the loop, or leaves everything as it is where something fails."""
+        machine, classes = self._machine, self._machine.classes
+        state_of, hold, drop = classes.state_of, classes.hold, classes.drop
+        alike: list[tuple[_Group, ClassId, StateId]] = []
+        single: list[tuple[list[ClassId], int, StateId]] = []
+        for group in table.groups:
+            cells, chain = group.store.cells, group.chain
+            known = chain.known
+            assert cells is not None
+            held = group.held(cells)
+            one = held[0]
+            if held.count(one) == len(held):
+                state = state_of[one]
+                after = known.get(state)
+                if after is None:
+                    after = self._after(chain, state)
+                    if after == FAILS:
+                        return False
+                if after != state:
+                    alike.append((group, one, after))
+                continue
+            for cell, each in zip(group.cells, held, strict=True):
+                state = state_of[each]
+                after = known.get(state)
+                if after is None:
+                    after = self._after(chain, state)
+                    if after == FAILS:
+                        return False
+                if after != state:
+                    single.append((cells, cell, after))
+        for group, one, after in alike:
+            cells, count = group.store.cells, len(group.cells)
+            assert cells is not None
+            new = hold(after, count)
+            if isinstance(group.cells, range):
+                cells[group.cells.start : group.cells.stop] = [new] * count
+            else:
+                for cell in group.cells:
+                    cells[cell] = new
+            drop(one, count)
+        for cells, cell, after in single:
+            one = cells[cell]
+            cells[cell] = hold(after)
+            drop(one)
+        machine.operations += table.operations
+        machine.skipped += max(0, table.operations - len(table.groups))
+        return True
+
+
+def _group(store: Store, chain: _Chain, cells: Sequence[int]) -> _Group:
+    first, last = cells[0], cells[-1] + 1
+    if last - first == len(cells):
+        return _Group(store, chain, range(first, last), itemgetter(slice(first, last)))
+    return _Group(store, chain, cells, itemgetter(*cells))
+
+
+def _values(forms: list[Affine], scope: Scope) -> Callable[[Values], tuple[int, ...]]:
+    return numbers(tuple_source([scope.source(form) for form in forms]))
+
+
+def _condition(expr: BExpr, scope: Scope) -> str:
+    """As `Scope.condition`, of arrays of values, too."""
+    match expr:
+        case Truth():
+            return str(expr.value)
+        case And():
+            return f"({_condition(expr.left, scope)} & {_condition(expr.right, scope)})"
+        case Or():
+            return f"({_condition(expr.left, scope)} | {_condition(expr.right, scope)})"
+        case Not():
+            return f"({_condition(expr.term, scope)} ^ True)"
+        case Compare():
+            return f"({scope.source(scope.difference(expr))} {expr.op} 0)"
+        case _:
+            assert_never(expr)
+
+
+# --- all iterations at once ---------------------------------------------------------------------
+
+
+class _Walk:
+    """All iterations of a loop, as arrays: the values of inner iterators stand in `e`."""
+
+    def __init__(self, e: Values, code: Callable[[_One, tuple[int, ...]], int]) -> None:
+        self._e = e
+        self._code = code
+        self._slots: list[int] = []
+        self._cells = 0
+        self.operations = 0
+        self.met: dict[Store, list[tuple[Array, Array, Array]]] = {}
+        """By variable: cells, when they are met, and by which access."""
+
+    def block(self, block: tuple[_One | _Several, ...], times: Array) -> int:
+        """Walks a block at several iterations, given when each begins; returns how long it is."""
+        length = 0
+        for op in block:
+            if isinstance(op, _One):
+                self._one(op, times + length)
+                length += 1
+            elif op.slot is None:
+                length += self._guard(op, times + length)
+            else:
+                length += self._loop(op, op.slot, times + length)
+        return length
+
+    def _loop(self, op: _Several, slot: int, times: Array) -> int:
+        e, (lo, hi), count = self._e, (op.lo(self._e), op.hi(self._e)), len(times)
+        extent = max(0, int(hi) - int(lo))
+        if not extent or not count:
+            return 0
+        self.operations += op.size * extent * count
+        before = [e[at] for at in self._slots]
+        for at in self._slots:
+            e[at] = np.repeat(e[at], extent)  # type: ignore[call-overload]
+        e[slot] = np.tile(np.arange(int(lo), int(hi)), count)  # type: ignore[call-overload]
+        self._slots.append(slot)
+        # How long an iteration is does not depend on when it begins.
+        length = _length(op.body, e)
+        every = np.repeat(times, extent) + np.tile(np.arange(extent) * length, count)
+        self.block(op.body, every)
+        self._slots.pop()
+        for at, old in zip(self._slots, before, strict=True):
+            e[at] = old
+        return extent * length
+
+    def _guard(self, op: _Several, times: Array) -> int:
+        e = self._e
+        holds = np.flatnonzero(np.broadcast_to(op.hi(e), (len(times),)))
+        self.operations += op.size * len(holds)
+        before = [e[at] for at in self._slots]
+        for at in self._slots:
+            e[at] = e[at][holds]  # type: ignore[index]
+        if len(holds):
+            self.block(op.body, times[holds])
+        for at, old in zip(self._slots, before, strict=True):
+            e[at] = old
+        return _length(op.body, e)
+
+    def _one(self, op: _One, times: Array) -> None:
+        count, bounds = len(times), op.bounds(self._e)
+        rows: Array = np.arange(count)
+        cells: Array = np.zeros(count, np.int64)
+        for dim, (stride, breaks) in enumerate(zip(op.store.strides, op.store.breaks, strict=True)):
+            lo = np.maximum(np.broadcast_to(bounds[2 * dim], (count,)), 0)
+            hi = np.minimum(np.broadcast_to(bounds[2 * dim + 1], (count,)), op.store.shape[dim])
+            if not isinstance(breaks, range):
+                ends = np.array(breaks)
+                lo, hi = np.searchsorted(ends, lo), np.searchsorted(ends, hi)
+            lo, widths = lo[rows], np.maximum(hi - lo, 0)[rows]
+            total = int(widths.sum())
+            if self._cells + total > CELLS:
+                raise _TooLongError
+            within = np.arange(total) - np.repeat(np.cumsum(widths) - widths, widths)
+            cells = np.repeat(cells + lo * stride, widths) + within * stride
+            rows = np.repeat(rows, widths)
+        self._cells += len(cells)
+        codes = self._codes(op, count)[rows]
+        self.met.setdefault(op.store, []).append((cells, times[rows], codes))
+
+    def _codes(self, op: _One, count: int) -> Array:
+        offsets = [np.broadcast_to(at, (count,)) for at in op.offsets(self._e)]
+        if not offsets:
+            return np.full(count, self._code(op, ()))
+        several, which = np.unique(np.stack(offsets, axis=1), axis=0, return_inverse=True)
+        codes = [self._code(op, tuple(at)) for at in several.tolist()]
+        return np.array(codes, np.int64)[which.reshape(-1)]
+
+
+def _length(block: tuple[_One | _Several, ...], e: Values) -> int:
+    """How many accesses a block has, if every guard holds."""
+    length = 0
+    for op in block:
+        if isinstance(op, _One):
+            length += 1
+        elif op.slot is None:
+            length += _length(op.body, e)
+        else:
+            length += max(0, int(op.hi(e)) - int(op.lo(e))) * _length(op.body, e)
+    return length
