@@ -51,6 +51,7 @@ from exogpu.machine.fast.records import (
     record_facts,
     sync_facts,
 )
+from exogpu.machine.fast.written import written_first
 from exogpu.machine.literal_records import own_arrival
 
 
@@ -126,7 +127,8 @@ def survey(program: Program, sizes: Mapping[Sym, int], tables: Tables, fine: boo
         for op in ops
         if isinstance(op, Record) and (op.access.name, op.mutate) in checked
     )
-    layout.read = frozenset(op.access.name for op in ops if isinstance(op, CheckInitialised))
+    asked = frozenset(op.access.name for op in ops if isinstance(op, CheckInitialised))
+    layout.read = asked if fine else asked - written_first(program.body, program, sizes)
     breaks = _Breaks({v.name: _shape(v, sizes) for v in program.variables})
     _survey_block(program.body, layout, breaks)
     for name, shape in breaks.shapes.items():

@@ -1,0 +1,50 @@
+"""Variables that are written as a whole before they are read need not be followed."""
+
+from __future__ import annotations
+
+import pytest
+
+from exogpu.machine import fast, literal
+from exogpu.machine.fast.written import written_first
+from tests.texts import made
+
+KERNEL = """
+@proc
+def kernel(M: size, y: f32[M] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, M):
+            r: f32[2, 32] @ CudaSmemLinear
+{first}
+            Fence(cuda_in_order, cuda_in_order)
+            for t in cuda_threads(0, 1, unit=cuda_thread):
+                y[task] = r[1, 31]
+            Fence(cuda_in_order, cuda_in_order)
+"""
+THREADS = "            for t in cuda_threads(0, {threads}, unit=cuda_thread):\n"
+
+
+@pytest.mark.parametrize(
+    ("threads", "body", "whole"),
+    [
+        (32, "for i in seq(0, 2):\n                    r[i, t] = 0.0", True),
+        (32, "for i in seq(0, M):\n                    r[i % 2, t] = 0.0", False),
+        (31, "for i in seq(0, 2):\n                    r[i, t] = 0.0", False),
+        (32, "for i in seq(1, 2):\n                    r[i, t] = 0.0", False),
+        (
+            32,
+            "if task > 0:\n                    for i in seq(0, 2):\n"
+            "                        r[i, t] = 0.0",
+            False,
+        ),
+        (32, "for i in seq(0, 2):\n                    r[i, t] = r[i, t] + 1.0", False),
+    ],
+)
+def test_only_what_is_written_as_a_whole_is_left_out(threads, body, whole):
+    first = THREADS.format(threads=threads) + " " * 16 + body
+    program = made(KERNEL.format(first=first)).amir()
+    size = program.params[0].name
+    (name,) = (v.name for v in program.variables if v.name.name == "r")
+    assert (name in written_first(program.body, program, {size: 2})) is whole
+    for sizes in ({"M": 1}, {"M": 2}):
+        found = fast.run(program, sizes, collect=True).violations
+        assert found == literal.run(program, sizes, collect=True)
