@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from random import Random
+from typing import TypeAlias
 
 from exogpu.amir import nodes as amir
 from exogpu.ir.names import Sym
@@ -22,6 +23,9 @@ from exogpu.machine.literal import execute, run
 from exogpu.machine.literal_records import Element
 from exogpu.machine.observer import Arrival, Moment, Observer, Waiting
 from exogpu.result.verdict import HazardKind
+
+Thread: TypeAlias = tuple[int, int]
+"""Its task, and its number there."""
 
 DEEPEST = 8
 """The deepest ring that is tried where the depth must be found."""
@@ -147,11 +151,11 @@ class Run:
     depth: Mapping[Sym, int]
     random: Random
     wrong: str = ""
-    clocks: dict[int, int] = field(default_factory=dict)
+    clocks: dict[Thread, int] = field(default_factory=dict)
     mbarriers: dict[tuple[Element, int], _Mbarrier] = field(default_factory=dict)
-    flying: list[tuple[int, int, int]] = field(default_factory=list)
+    flying: list[tuple[int, Thread, int]] = field(default_factory=list)
     """Copies on their way: event, thread and what is ordered before each."""
-    bits: dict[tuple[int, int], int] = field(default_factory=dict)
+    bits: dict[tuple[int, Thread], int] = field(default_factory=dict)
     copies: dict[tuple[Element, int], int] = field(default_factory=dict)
     """Those that complete on an arrival of an element."""
     expects: set[tuple[Element, int]] = field(default_factory=set)
@@ -173,8 +177,8 @@ class Run:
     def go(self) -> str:
         """Executes all; what goes wrong, or nothing."""
         threads, self.copies = self._expected()
-        landing = [e.arrival for e in self.events if _lands(e) and e.arrival is not None]
-        if any(len(one.targets) > 1 for one in landing):
+        copied = [e.arrival for e in self.events if _lands(e) and e.arrival is not None]
+        if any(len(one.targets) > 1 for one in copied):
             raise SkippedError("a copy into one element that completes on several mbarriers")
         if not self.copies.keys() <= threads.keys():
             raise SkippedError("a copy that completes where nobody arrives")
@@ -185,7 +189,7 @@ class Run:
             for slot in range(self.depth[element[0]]):
                 count = min(counts)
                 self.mbarriers[element, slot] = _Mbarrier(count, count)
-        streams: dict[int, list[int]] = {}
+        streams: dict[Thread, list[int]] = {}
         for number, event in enumerate(self.events):
             for thread in event.at.threads:
                 streams.setdefault(thread, []).append(number)
@@ -204,7 +208,7 @@ class Run:
                 self._land(*self.flying.pop(chosen - len(ready)))
         return self.wrong
 
-    def _may(self, streams: dict[int, list[int]], thread: int) -> bool:
+    def _may(self, streams: dict[Thread, list[int]], thread: Thread) -> bool:
         number = streams[thread][0]
         event = self.events[number]
         if isinstance(event.at.op, amir.Fence) and event.at.op.joins:
@@ -218,7 +222,7 @@ class Run:
         depth = self.depth[element[0]]
         return self.mbarriers[element, rank % depth], rank // depth
 
-    def _step(self, streams: dict[int, list[int]], thread: int) -> None:
+    def _step(self, streams: dict[Thread, list[int]], thread: Thread) -> None:
         number = streams[thread][0]
         event = self.events[number]
         match event.at.op:
@@ -244,7 +248,7 @@ class Run:
                 self._check(event, thread)
         streams[thread].pop(0)
 
-    def _known(self, number: int, thread: int) -> int:
+    def _known(self, number: int, thread: Thread) -> int:
         """What is ordered before a thread's Fence or Arrive: of its own copies, which no lowering
         waits for, those of a timeline on the first side, as the machine has it."""
         sync, clock = self.events[number].at.op, self.clocks[thread]
@@ -258,7 +262,7 @@ class Run:
                 clock |= bit if op.timeline in sync.pre else 0
         return clock
 
-    def _arrive(self, number: int, thread: int) -> None:
+    def _arrive(self, number: int, thread: Thread) -> None:
         event = self.events[number]
         assert event.arrival is not None
         for target in event.arrival.targets:
@@ -273,25 +277,25 @@ class Run:
                 one.copies += self.copies.get(key, 0)
             one.end()
 
-    def _check(self, event: Event, thread: int) -> None:
+    def _check(self, event: Event, thread: Thread) -> None:
         for number in event.after:
             before = self.events[number]
             assert isinstance(before.at.op, amir.Record)
             if before.at.op.convergent:
                 continue
-            own = {thread} if before.at.op.level >= Level.TEMPORALLY_ORDERED else set[int]()
+            own = {thread} if before.at.op.level >= Level.TEMPORALLY_ORDERED else set[Thread]()
             for one in before.at.threads - own:
                 if not self.bits[number, one] & self.clocks[thread]:
                     self.wrong = f"line {_line(event)} is not after line {_line(before)}"
 
-    def _access(self, number: int, thread: int) -> None:
+    def _access(self, number: int, thread: Thread) -> None:
         event = self.events[number]
         if event.arrival is not None:
             self.flying.append((number, thread, self.clocks[thread]))
         else:
             self.clocks[thread] |= self.bits[number, thread]
 
-    def _land(self, number: int, thread: int, before: int) -> None:
+    def _land(self, number: int, thread: Thread, before: int) -> None:
         event = self.events[number]
         assert event.arrival is not None
         for target in event.arrival.targets:
