@@ -16,7 +16,6 @@ from typing import Final
 from exogpu.api import Procedure, refuse_sizes
 from exogpu.importing import acquire
 from exogpu.importing.arguments import parse_call
-from exogpu.importing.lowering import NEWEST
 from exogpu.importing.reading import Imported, imported
 from exogpu.importing.refusing import FaultyError, RefusedError
 from exogpu.importing.sizes import possible
@@ -146,12 +145,13 @@ class UnimportedKernel(Procedure):
 
 
 def import_ttgir(
-    text: str, *, name: str = "", version: str = NEWEST.version, ptx: str = ""
+    text: str, *, name: str = "", version: str = "", ptx: str = ""
 ) -> ImportedKernel | UnimportedKernel:
     """A kernel from the text of its TTGIR, as it is after allocation and barriers.
 
     `version` is that of the Triton that lowers it, `ptx` what it was lowered to: where that is
-    given, it is compared.
+    given, it is compared.  Without a version, PTX tells which known one it was; without both, it is
+    taken to be the newest.
     """
     try:
         source = imported(text, version, ptx)
@@ -168,7 +168,7 @@ def from_file(path: Path) -> ImportedKernel | UnimportedKernel:
     """
     try:
         text = path.read_text()
-        if "ttg.shared" not in text:
+        if "ttg.shared = " not in text:
             text = acquire.placed(path)
     except (OSError, UnicodeDecodeError) as error:
         message = f"{path} cannot be read: {error}"

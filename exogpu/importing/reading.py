@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from exogpu.importing import events as ev
 from exogpu.importing.build import built
 from exogpu.importing.ghosts import balanced
+from exogpu.importing.initialised import refuse_unawaited
 from exogpu.importing.kernel import Kernel
-from exogpu.importing.lowering import LOWERINGS, NEWEST, Lowering
+from exogpu.importing.lowering import LOWERINGS, Lowering
 from exogpu.importing.parts import parts_of
 from exogpu.importing.refusing import FaultyError, RefusedError, faulty, unsupported
 from exogpu.importing.rewriting import simplified
@@ -45,16 +47,15 @@ class Imported:
     """The trip counts that are sizes of the procedure."""
 
 
-def imported(text: str, version: str = NEWEST.version, ptx: str = "") -> Imported:
+def imported(text: str, version: str = "", ptx: str = "") -> Imported:
     """A kernel from its TTGIR, after allocation and barriers, and the PTX that it was lowered to.
 
+    Where no version of Triton is given, it is the newest whose lowering the PTX agrees with.
     Raises RefusedError for a kernel that is not read exactly, with the operation and its line, and
     for one whose PTX does not synchronise as its TTGIR says.
     """
     module = read_module(text)
-    lowering = _lowering(version)
-    for wrong in mismatches(module, ptx, lowering) if ptx else ():
-        raise RefusedError("K111", str(wrong), "exogpu's table of lowerings needs another row")
+    lowering = _agreeing(module, ptx, [_lowering(version)] if version else _NEWEST_FIRST)
     sized = in_sizes(translate(module, lowering))
     kernel = resolved(sized.kernel)
     items = simplified(_together(kernel, sized.sizes))
@@ -66,7 +67,8 @@ def imported(text: str, version: str = NEWEST.version, ptx: str = "") -> Importe
         usage = usage_of(items, kernel.barriers, runs, kernel.memory.arrays)
     except RefusedError as error:
         raise _why(kernel, sized.sizes, labels, error) from None
-    items, added = balanced(items, usage, labels)
+    items, unbalanced = balanced(items, usage)
+    refuse_unawaited(items, kernel.barriers, unbalanced)
     plan = Plan(
         kernel.name,
         kernel.span,
@@ -86,9 +88,26 @@ def imported(text: str, version: str = NEWEST.version, ptx: str = "") -> Importe
         replace(built(plan), imported=source),
         replace(built(replace(plan, by_warps=True)), imported=source),
         assumed,
-        (*added, *_notes(sized.sizes)),
+        (*_notes_of_counts(labels[array] for array in unbalanced), *_notes(sized.sizes)),
         sized.sizes,
     )
+
+
+_NEWEST_FIRST: Final = tuple(reversed(LOWERINGS.values()))
+
+
+def _agreeing(module: Module, ptx: str, lowerings: Sequence[Lowering]) -> Lowering:
+    """The first lowering that PTX agrees with; without PTX, the first.
+
+    Raises RefusedError (K111) where it agrees with none, with what the first one expects.
+    """
+    if not ptx:
+        return lowerings[0]
+    for lowering in lowerings:
+        if not any(mismatches(module, ptx, lowering)):
+            return lowering
+    wrong = next(mismatches(module, ptx, lowerings[0]))
+    raise RefusedError("K111", str(wrong), "exogpu's table of lowerings needs another row")
 
 
 def _lowering(version: str) -> Lowering:
@@ -175,6 +194,11 @@ def _assumed(
     if isinstance(last, ev.AsyncCommit):
         found.append("copies by cp.async that are under way at a program's end end with it")
     return found
+
+
+def _notes_of_counts(labels: Iterable[str]) -> Iterator[str]:
+    for label in labels:
+        yield f"{label} has more arrivals than waits, or fewer, at the end"
 
 
 def _notes(sizes: Sequence[Size]) -> list[str]:
