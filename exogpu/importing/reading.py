@@ -6,14 +6,13 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from exogpu.importing import events as ev
 from exogpu.importing.build import built
 from exogpu.importing.ghosts import balanced
 from exogpu.importing.initialised import refuse_unawaited
 from exogpu.importing.kernel import Kernel
-from exogpu.importing.lowering import LOWERINGS, Lowering
+from exogpu.importing.lowering import LOWERINGS, NEWEST, NEWEST_FIRST, Lowering
 from exogpu.importing.parts import parts_of
 from exogpu.importing.refusing import FaultyError, RefusedError, faulty, unsupported
 from exogpu.importing.rewriting import simplified
@@ -22,7 +21,7 @@ from exogpu.importing.roles import side_by_side
 from exogpu.importing.running import counted, running
 from exogpu.importing.showing import shown
 from exogpu.importing.sizes import Size, Sized, in_sizes
-from exogpu.importing.skeleton import mismatches
+from exogpu.importing.skeleton import further_barriers, mismatches
 from exogpu.importing.statements import Plan
 from exogpu.importing.stuck import Stuck, stuck
 from exogpu.importing.text import Module, read_module, walk
@@ -55,7 +54,7 @@ def imported(text: str, version: str = "", ptx: str = "") -> Imported:
     for one whose PTX does not synchronise as its TTGIR says.
     """
     module = read_module(text)
-    lowering = _agreeing(module, ptx, [_lowering(version)] if version else _NEWEST_FIRST)
+    lowering = _agreeing(module, ptx, [_lowering(version)] if version else NEWEST_FIRST)
     sized = in_sizes(translate(module, lowering))
     kernel = resolved(sized.kernel)
     items = simplified(_together(kernel, sized.sizes))
@@ -93,7 +92,17 @@ def imported(text: str, version: str = "", ptx: str = "") -> Imported:
     )
 
 
-_NEWEST_FIRST: Final = tuple(reversed(LOWERINGS.values()))
+def with_barriers_of(ptx: str, text: str) -> str:
+    """A kernel's TTGIR with the barriers that its PTX shows besides, where another Triton lowered
+    it than placed its barriers."""
+    module = read_module(text)
+    lowering = _agreeing(module, ptx, NEWEST_FIRST)
+    if lowering is NEWEST:
+        return text
+    lines = text.split("\n")
+    for operation in sorted(further_barriers(module, ptx, lowering), key=lambda one: -one.line):
+        lines.insert(operation.line - 1, f"ttg.barrier local loc({operation.location})")
+    return "\n".join(lines)
 
 
 def _agreeing(module: Module, ptx: str, lowerings: Sequence[Lowering]) -> Lowering:
