@@ -64,7 +64,7 @@ KERNELS: Final = (
 
 
 def write(*names: str) -> None:
-    """Compiles all, or those with these names, and writes their TTGIR without the folder that they lie in."""
+    """Compiles all, or those with these names, and writes their TTGIR without their folder."""
     from exogpu.importing.acquire import Compiled, compile_all
     from exogpu.importing.arguments import parse_call
 
