@@ -25,7 +25,7 @@ from exogpu.importing.skeleton import further_barriers, mismatches
 from exogpu.importing.statements import Plan
 from exogpu.importing.stuck import Stuck, stuck
 from exogpu.importing.text import Module, read_module, walk
-from exogpu.importing.tiles import assumed_tiles
+from exogpu.importing.tiles import assumed_tiles, collision
 from exogpu.importing.translate import translate
 from exogpu.importing.usage import usage_of
 from exogpu.ir.nodes import ImportSource, Proc
@@ -80,6 +80,7 @@ def imported(text: str, version: str = "", ptx: str = "") -> Imported:
         sized.sizes,
         _axes(module),
     )
+    _refuse_collision(items, sized, module)
     digest = hashlib.sha256(f"{text}\0{ptx}".encode()).hexdigest()
     assumed = tuple(_assumed(sized, items, module, lowering if not ptx else None))
     source = ImportSource(f"Triton {lowering.version}", digest, assumed)
@@ -170,14 +171,44 @@ def _deadlock(found: Stuck, labels: Mapping[str, str]) -> FaultyError:
     return faulty(HazardKind.DEADLOCK, label, message, one, second, found.sizes)
 
 
-def _axes(module: Module) -> tuple[int, ...]:
-    """The axes of the grid that the kernel reads; at least the first."""
+def _refuse_collision(items: Sequence[ev.Item], sized: Sized, module: Module) -> None:
+    """Raises FaultyError where programs, or iterations, store overlapping tiles in any case."""
+    found = collision(
+        items,
+        sized.sizes,
+        _arguments(module),
+        _axes_read(module),
+        ordered=any(
+            one.name == "ttng.async_tma_store_wait" and "read_only" not in one.attributes
+            for one in walk((module.function,))
+        ),
+    )
+    if found is not None:
+        assert isinstance(found.first.event, ev.TmaStore)
+        tensor = found.first.event.tensor.strip("%")
+        message = f"{found.who} store overlapping tiles of {tensor}, whatever the arguments are"
+        help = "let each program, and each iteration, store a tile of its own"
+        first, second = found.first.span, found.second.span
+        raise faulty(HazardKind.WAW, tensor, message, first, second, help=help)
+
+
+def _arguments(module: Module) -> frozenset[str]:
+    return frozenset(one.strip("%") for one in module.function.regions[0].arguments)
+
+
+def _axes_read(module: Module) -> tuple[int, ...]:
+    """The axes of the grid that the kernel reads."""
     found = {
         "xyz".index(one.text.strip()[0])
         for one in walk((module.function,))
         if one.name == "tt.get_program_id" and one.text.strip()[:1] in ("x", "y", "z")
     }
-    return tuple(sorted(found or {0}))
+    return tuple(sorted(found))
+
+
+def _axes(module: Module) -> tuple[int, ...]:
+    """The axes of the grid of the procedure: those that the kernel reads; at least the first."""
+    return _axes_read(module) or (0,)
 
 
 def _assumed(
@@ -187,10 +218,13 @@ def _assumed(
     found = [] if unseen is None else [f"the lowering of Triton {unseen.version}"]
     found += ["integers of 32 bits do not wrap"]
     found += ["global memory that the kernel reads is not written while it runs"]
-    arguments = frozenset(one.strip("%") for one in module.function.regions[0].arguments)
-    found += assumed_tiles(items, sized.sizes, arguments, _axes(module))
-    if any(one.name == "tt.store" for one in walk((module.function,))):
-        found.append("programs store different elements through pointers")
+    axes = _axes_read(module)
+    found += assumed_tiles(items, sized.sizes, _arguments(module), axes)
+    names = {one.name for one in walk((module.function,))}
+    if not axes and names & {"tt.store", "ttng.async_tma_copy_local_to_global"}:
+        found.append("one program is launched, since the kernel reads no program id")
+    if "tt.store" in names:
+        found += ["programs store different elements through pointers"] if axes else []
         found.append("a program stores each element through pointers once")
     found += [f"{shown(value)} >= 0" for value in sized.assumed]
     found += [

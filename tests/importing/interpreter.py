@@ -160,7 +160,7 @@ def _agent(
     role: str, own: tuple[int, ...], body: list[str], n: int, machine: Machine, meeting: Meeting
 ) -> Iterator[Block | None]:
     """An agent's steps; where it waits, what tells whether it may go on."""
-    env: dict[str, object] = {f"c{k}": k for k in range(8)} | {"n": n, "true": True}
+    env: dict[str, object] = {f"c{k}": k for k in (*range(8), 32)} | {"n": n, "true": True}
     start = next(at for at, line in enumerate(body) if line.startswith("scf.for"))
     end = body.index("}", start)
     machine.stores.setdefault(role, [])
@@ -178,6 +178,8 @@ def _number(op: str, a: int, b: int) -> int:
             return a + b
         case "subi":
             return a - b
+        case "muli":
+            return a * b
         case "remsi":
             return a % b
         case "divsi":

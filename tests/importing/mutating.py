@@ -116,6 +116,8 @@ def _tiles(line: str) -> Iterator[tuple[str, list[str]]]:
     ]
     names = coordinates.split(", ")
     for at, name in enumerate(names):
+        if name.startswith("%c0"):
+            continue
         half = f"{indent}{made}_h = arith.divsi {name}, {made}_2 : i32{_HERE}"
         for what, by in (("half tile", f"{made}_h"), ("one tile", f"{made}_0")):
             inside = ", ".join([*names[:at], by, *names[at + 1 :]])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 TILE = "32x64xf32, #shared, #smem, mutable"
 BAR = "1xi64, #shared1, #smem, mutable"
@@ -26,7 +26,8 @@ ttg.shared = 99999 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : 
 """
 DESC = "!tt.tensordesc<32x64xf32, #shared>"
 
-Third = Literal["stores", "doubles", ""]
+NUMBERS: Final = (*range(8), 32)
+"""The constants of each role."""
 
 
 @dataclass
@@ -98,7 +99,7 @@ def text(choice: Choice) -> str:
     offset, lines = 0, [HEAD.rstrip()]
     outs = _outs(choice)
     lines.append(f"  tt.func public @tiles(%src: {DESC}, %dst: {DESC}, %dst2: {DESC}, %n: i32) {{")
-    lines += [f"    %c{n} = arith.constant {n} : i32" for n in range(8)]
+    lines += [f"    %c{n} = arith.constant {n} : i32" for n in NUMBERS]
     lines.append("    %true = arith.constant true")
     for name, slots in (("ring", choice.depth), *((name, choice.out_depth) for name in outs)):
         lines.append(
@@ -154,7 +155,7 @@ def _partition(
 ) -> list[str]:
     return [
         f"    partition{number}({_arguments(choice, counts)}) num_warps({warps}) {{",
-        *(f"      %c{n} = arith.constant {n} : i32" for n in range(8)),
+        *(f"      %c{n} = arith.constant {n} : i32" for n in NUMBERS),
         "      %true = arith.constant true",
         *body,
         "      ttg.warp_return",
@@ -173,6 +174,7 @@ def _arguments(choice: Choice, counts: dict[str, int]) -> str:
 def _loop(body: list[str]) -> list[str]:
     return [
         "      scf.for %i = %c0 to %n step %c1  : i32 {",
+        "        %row = arith.muli %i, %c32 : i32",
         *(f"        {one}" for one in body),
         "      }",
     ]
@@ -247,7 +249,7 @@ def _loading(choice: Choice) -> list[str]:
         *_index("full_b", "full", "%f_s", choice.depth, BAR),
         f"ttng.barrier_expect %full_b, {BYTES + choice.bytes}, {holds} : !ttg.memdesc<{BAR}>",
         "ttg.barrier local",
-        f"ttng.async_tma_copy_global_to_local %src[%i, %c0] %to, %full_b, {holds} : {DESC}, "
+        f"ttng.async_tma_copy_global_to_local %src[%row, %c0] %to, %full_b, {holds} : {DESC}, "
         f"!ttg.memdesc<{BAR}> -> !ttg.memdesc<{TILE}>",
     ]
 
@@ -284,7 +286,7 @@ def _doubling(choice: Choice, out: str, target: str) -> list[str]:
 
 def _store(target: str) -> str:
     return (
-        f"ttng.async_tma_copy_local_to_global %{target}[%i, %c0] %into : {DESC}, "
+        f"ttng.async_tma_copy_local_to_global %{target}[%row, %c0] %into : {DESC}, "
         f"!ttg.memdesc<{TILE}>"
     )
 
