@@ -181,9 +181,9 @@ class Row:
     compiling: float
     checking: float
 
-    def cells(self, number: Callable[[str], int]) -> str:
-        """The row; assumptions are told by their numbers."""
-        said = self.verdict.reason
+    def cells(self, number: Callable[[str], int], folder: str) -> str:
+        """The row; assumptions are told by their numbers, and files without their folder."""
+        said = self.verdict.reason.replace(f"{folder}/", "")
         if self.verdict.hazards:
             hazard = self.verdict.hazards[0]
             sites = [site.place for site in (hazard.first, hazard.second) if site is not None]
@@ -215,20 +215,24 @@ Made by
 
 The tutorials of Triton, Gluon and TLX that run on Hopper, compiled for sm_90 as they launch
 themselves.  No GPU was used.  Compile and check are seconds of CPU.  A refutation is told with its
-two lines of the tutorial, and the smallest trip counts and grid at which it happens.
+two lines of the tutorial, and the smallest trip counts and grid at which it happens.  Rows of TLX
+are of its own Triton.
+
+{source}
 
 | kernel | verdict | sizes | obligations | compile | check | assumes | what stopped it |
 | --- | --- | --- | ---: | ---: | ---: | --- | --- |"""
 
 
-def page(rows: Sequence[Row], command: str) -> str:
-    """The page of the gallery."""
+def page(rows: Sequence[Row], command: str, source: str, folder: str) -> str:
+    """The page of the gallery; `source` tells which tutorials they are."""
     numbers: dict[str, int] = {}
 
     def number(assumption: str) -> int:
         return numbers.setdefault(assumption, len(numbers) + 1)
 
-    lines = [HEAD.format(command=command), *(one.cells(number) for one in rows), ""]
+    head = HEAD.format(command=command, source=source)
+    lines = [head, *(one.cells(number, folder) for one in rows), ""]
     lines += ["What is assumed:", "", *(f"{at}. {text}" for text, at in numbers.items())]
     return "\n".join(lines) + "\n"
 
@@ -241,6 +245,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only kernels whose file::name has this in it")
     parser.add_argument("--tlx-python", default="", help="the Python of an environment with TLX")
     parser.add_argument("--tlx", type=Path, help="a checkout with TLX's tutorials, if another")
+    parser.add_argument("--source", default="", help="which tutorials they are, for the page")
     given = parser.parse_args()
     below = given.checkout / "python" / "tutorials"
     rows: list[Row] = []
@@ -252,7 +257,8 @@ def main() -> None:
         rows.append(one)
         print(one.name, one.verdict.word, f"{one.compiling:.1f} + {one.checking:.1f} s", flush=True)
     command = "python -m campaigns.triton_gallery CHECKOUT"
-    text = page(rows, f"{command} --tlx-python PYTHON" if given.tlx_python else command)
+    command += " --tlx-python PYTHON" * bool(given.tlx_python)
+    text = page(rows, command, given.source, str(given.checkout))
     print(text)
     if given.output is not None:
         given.output.write_text(text)
