@@ -15,7 +15,7 @@ import argparse
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from random import Random
@@ -85,7 +85,16 @@ def wrong(results: Mapping[str, cases.Result]) -> list[str]:
     return found
 
 
-def page(results: Mapping[str, cases.Result], seed: int) -> str:
+def commands(seeds: Sequence[int]) -> Iterator[str]:
+    """The commands that judge these seeds, one for each run of them."""
+    first = at = 0
+    for at, seed in enumerate(seeds, 1):
+        if at == len(seeds) or seeds[at] != seed + 1:
+            yield f"    python -m campaigns.ttgir --programs {at - first} --seed {seeds[first]}"
+            first = at
+
+
+def page(results: Mapping[str, cases.Result]) -> str:
     """Its part of docs/campaigns.md."""
     judged = [result for result in results.values() if "verdict" in result]
     table: dict[str, Counter[str]] = {}
@@ -110,7 +119,7 @@ def page(results: Mapping[str, cases.Result], seed: int) -> str:
     found = f"Wrong:\n\n{said}" if mistakes else "None is proved that goes wrong in an order."
     return f"""# Random kernels of Triton's
 
-    python -m campaigns.ttgir --programs {len(results)} --seed {seed} --write
+{chr(10).join(commands(sorted(map(int, results))))}
 
 Last run: {date.today()}.  {len(results):,} random programs in TTGIR, of two and three roles that
 hand tiles on through rings of 1 to 4 slots, right ones and ones with one or two mistakes.  Each is
@@ -151,7 +160,7 @@ def main() -> int:
     seeds = [str(n) for n in range(options.seed, options.seed + options.programs)]
     how = replace(cases.options(options), seconds=LIMIT)
     results = cases.judge_all("ttgir", seeds, outcome, how)
-    made = page(results, options.seed)
+    made = page(results)
     if options.write:
         cases.write_section("ttgir", made)
     print(made)
