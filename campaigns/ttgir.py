@@ -117,7 +117,7 @@ def page(results: Mapping[str, cases.Result]) -> str:
     mistakes = wrong(results)
     said = "\n".join(f"- {one}" for one in mistakes)
     found = f"Wrong:\n\n{said}" if mistakes else "None is proved that goes wrong in an order."
-    return f"""# Random kernels of Triton's
+    return f"""# Random kernels in TTGIR
 
 {chr(10).join(commands(sorted(map(int, results))))}
 
