@@ -16,8 +16,7 @@ from typing import Final
 from exogpu.api import Procedure, refuse_sizes
 from exogpu.importing import acquire
 from exogpu.importing.arguments import parse_call
-from exogpu.importing.lowering import NEWEST
-from exogpu.importing.reading import Imported, imported
+from exogpu.importing.reading import Imported, imported, with_barriers_of
 from exogpu.importing.refusing import FaultyError, RefusedError
 from exogpu.importing.sizes import possible
 from exogpu.importing.watching import Watched, watched
@@ -146,12 +145,13 @@ class UnimportedKernel(Procedure):
 
 
 def import_ttgir(
-    text: str, *, name: str = "", version: str = NEWEST.version, ptx: str = ""
+    text: str, *, name: str = "", version: str = "", ptx: str = ""
 ) -> ImportedKernel | UnimportedKernel:
     """A kernel from the text of its TTGIR, as it is after allocation and barriers.
 
     `version` is that of the Triton that lowers it, `ptx` what it was lowered to: where that is
-    given, it is compared.
+    given, it is compared.  Without a version, PTX tells which known one it was; without both, it is
+    taken to be the newest.
     """
     try:
         source = imported(text, version, ptx)
@@ -164,21 +164,23 @@ def import_ttgir(
 def from_file(path: Path) -> ImportedKernel | UnimportedKernel:
     """A kernel from a file of TTGIR.
 
-    What Triton keeps in its cache has no barriers yet: an installed Triton places them.
+    What Triton keeps in its cache has no barriers yet: an installed Triton places them.  Where the
+    kernel's own Triton was another one, its PTX shows more of them.
     """
     try:
         text = path.read_text()
-        if "ttg.shared" not in text:
-            text = acquire.placed(path)
+        beside = path.with_suffix(".ptx")
+        ptx = beside.read_text() if beside.is_file() else ""
+        if "ttg.shared = " in text:
+            return import_ttgir(text, ptx=ptx)
+        text = acquire.placed(path)
+        return import_ttgir(with_barriers_of(ptx, text) if ptx else text, ptx=ptx)
     except (OSError, UnicodeDecodeError) as error:
         message = f"{path} cannot be read: {error}"
         reason = Diagnostic("K101", message, NOWHERE, "give a file of TTGIR")
         return UnimportedKernel(path.stem, reason)
     except RefusedError as error:
         return UnimportedKernel(path.stem, error.diagnostic)
-    beside = path.with_suffix(".ptx")
-    ptx = beside.read_text() if beside.is_file() else ""
-    return import_ttgir(text, ptx=ptx)
 
 
 def from_source(

@@ -160,15 +160,20 @@ def _init(at: Translator, operation: Operation, low: Lowering) -> None:
     if count is None or slot.index.constant is None:
         raise unread("init_barrier of another form", at.span(operation))
     once = at.unconditional and not at.role.items
+    begins = not at.barriers[slot.array].arrivals
     at.mbarriers.initialise(
         slot.array, slot.index.constant, int(count[1]), at.span(operation), once=once
     )
+    if begins and at.barriers[slot.array].shares:
+        at.words(operation, slot.array)
 
 
 def _invalidate(at: Translator, operation: Operation, low: Lowering) -> None:
-    array = _slot(at, operation, operation.operands[0]).array
+    slot = _slot(at, operation, operation.operands[0])
     once = at.unconditional and not at.parted
-    at.mbarriers.invalidate(array, at.span(operation), once=once)
+    element = slot.index.constant
+    if at.mbarriers.invalidate(slot.array, element, at.span(operation), once=once):
+        at.words(operation, slot.array)
 
 
 def _expect(at: Translator, operation: Operation, low: Lowering) -> None:

@@ -67,17 +67,19 @@ def compile_all(
     arch: int,
     *,
     plain: bool = False,
+    barriers: bool = True,
 ) -> list[tuple[str, Compiled | Diagnostic]]:
     """A kernel of a file, or all configurations of one that is tuned, or why it is not compiled.
 
-    With `plain`, configurations are left out.
+    With `plain`, configurations are left out.  Without `barriers`, the TTGIR is as Triton's cache
+    keeps it: a Triton before 3.9 gives no other.
     It is compiled in a process of its own, which a file's stand-ins and prints do not leave.
     """
 
     def work(tell: Tell) -> list[tuple[str, Compiled | Diagnostic]]:
         with redirect_stdout(sys.stderr), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return list(_compiled_each(path, name, call, options, arch, plain))
+            return list(_compiled_each(path, name, call, options, arch, plain, barriers))
 
     found = isolated(work, Limits(), doing=f"compiling {name}")
     if isinstance(found, Stopped):
@@ -89,7 +91,13 @@ def compile_all(
 
 
 def _compiled_each(
-    path: Path, name: str, call: Call, options: Mapping[str, Any], arch: int, plain: bool
+    path: Path,
+    name: str,
+    call: Call,
+    options: Mapping[str, Any],
+    arch: int,
+    plain: bool,
+    barriers: bool,
 ) -> Iterator[tuple[str, Compiled | Diagnostic]]:
     try:
         required_triton()
@@ -99,7 +107,8 @@ def _compiled_each(
         return
     for shown, function, configuration in kernels:
         try:
-            yield shown, compiled(function, call, {**configuration, **options}, arch)
+            given = {**configuration, **options}
+            yield shown, compiled(function, call, given, arch, barriers=barriers)
         except RefusedError as error:
             yield shown, error.diagnostic
 
@@ -109,7 +118,7 @@ def _kernels(path: Path, name: str, plain: bool) -> Iterator[tuple[str, Any, Map
 
     Raises RefusedError (K107) where the file has no kernel of that name.
     """
-    found = getattr(_module(path), name, None)
+    found = getattr(_module(path, name), name, None)
     configurations: Sequence[Any] = ()
     while found is not None and not hasattr(found, "params") and hasattr(found, "fn"):
         configurations = configurations or getattr(found, "configs", ())
@@ -130,7 +139,9 @@ def _kernels(path: Path, name: str, plain: bool) -> Iterator[tuple[str, Any, Map
         yield f"{name}[{shown}]", found, given
 
 
-def compiled(function: Any, call: Call, options: Mapping[str, Any], arch: int) -> Compiled:
+def compiled(
+    function: Any, call: Call, options: Mapping[str, Any], arch: int, *, barriers: bool = True
+) -> Compiled:
     """The TTGIR and PTX of a kernel for these arguments.
 
     Raises RefusedError (K108) with what Triton says where it does not compile.
@@ -139,7 +150,7 @@ def compiled(function: Any, call: Call, options: Mapping[str, Any], arch: int) -
     module = sys.modules[function.fn.__module__]
     try:
         with _target(arch):
-            return _compiled(function, call, options, arch, version, vars(module))
+            return _compiled(function, call, options, arch, version, vars(module), barriers)
     except RefusedError:
         raise
     except Exception as error:  # whatever the kernel or Triton raises
@@ -164,6 +175,7 @@ def _compiled(
     arch: int,
     version: str,
     names: Mapping[str, Any],
+    barriers: bool,
 ) -> Compiled:
     from triton.backends.compiler import GPUTarget, Language
     from triton.compiler import ASTSource, make_backend
@@ -193,7 +205,7 @@ def _compiled(
         return _first_stages(source, backend, target, made, language)
 
     module, _, context = stages()
-    ttgir = _with_barriers(module, made, arch, context)
+    ttgir = _with_barriers(module, made, arch, context) if barriers else _text(module)
     module, later, _ = stages()
     metadata: dict[str, Any] = {}
     ptx = later["ptx"](later["llir"](module, metadata), metadata)
@@ -246,6 +258,10 @@ def _with_barriers(module: Any, options: Any, arch: int, context: Any) -> str:
         blackwell.add_tmem_barrier_insertion(manager)
     gpu.add_membar(manager, arch, ptx)
     manager.run(module, "exogpu")
+    return _text(module)
+
+
+def _text(module: Any) -> str:
     return str(module.str() if hasattr(module, "str") else module)
 
 
@@ -318,10 +334,11 @@ def _target(arch: int) -> Iterator[None]:
             driver.set_active(active)
 
 
-def _module(path: Path) -> types.ModuleType:
+def _module(path: Path, kernel: str) -> types.ModuleType:
     """The file, executed, with stand-ins for modules that kernels do not need.
 
-    Raises RefusedError (K107) where it cannot be executed.
+    What comes after the kernel may stop: files run benchmarks and tests there, which want a GPU.
+    Raises RefusedError (K107) where it stops before.
     """
     name = f"exogpu_target_{path.stem.replace('-', '_')}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -334,6 +351,8 @@ def _module(path: Path) -> types.ModuleType:
         with Standing.absent(), _target(90):
             spec.loader.exec_module(module)
     except Exception as error:  # whatever the file raises
+        if hasattr(module, kernel):
+            return module
         raise RefusedError(
             "K107",
             f"loading {path} stopped: {_words(error)}",

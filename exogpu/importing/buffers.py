@@ -43,22 +43,36 @@ def allocated(
             _allocate(operation, offset, places, uses, found)
         elif offset is not None:
             _scratch(operation, offset, places, found)
-    _disjoint(found)
+    _share(found, parted=any(one.name == "ttg.warp_specialize" for one in walk(body)))
     return found
 
 
-def _disjoint(found: Allocated) -> None:
-    """Raises RefusedError (K104) where an mbarrier shares bytes with anything else."""
-    taken = [(one.offset, one.end, one.label) for one in found.buffers]
-    for barriers in found.barriers.values():
-        for begin, end, label in taken:
-            if barriers.offset < end and begin < barriers.end:
-                raise unsupported(
-                    f"the mbarrier {barriers.label} shares bytes with {label}",
-                    "give the mbarrier a lifetime that overlaps, so that they share no bytes",
-                    barriers.span,
-                )
-        taken.append((barriers.offset, barriers.end, barriers.label))
+def _share(found: Allocated, *, parted: bool) -> None:
+    """Makes a buffer of each mbarrier, too, that shares bytes with anything else.
+
+    Raises RefusedError (K104) for one of a kernel that parts into roles.
+    """
+    every = [(name, one) for name, one in found.barriers.items()]
+    taken = [(one.name, one.offset, one.end, one.label) for one in found.buffers]
+    taken += [(name, one.offset, one.end, one.label) for name, one in every]
+    for name, barriers in every:
+        labels = [
+            label
+            for other, begin, end, label in taken
+            if other != name and barriers.offset < end and begin < barriers.end
+        ]
+        if not labels:
+            continue
+        if parted:
+            raise unsupported(
+                f"the mbarrier {barriers.label} shares bytes with {labels[0]}",
+                "give the mbarrier a lifetime that overlaps, so that they share no bytes",
+                barriers.span,
+            )
+        barriers.shares = True
+        found.buffers.append(
+            Buffer(name, barriers.label, barriers.offset, barriers.size, 1, barriers.span)
+        )
 
 
 def _allocate(

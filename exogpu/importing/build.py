@@ -9,7 +9,6 @@ from exogpu.hw.memories import CudaRmem, CudaSmemLinear
 from exogpu.importing import events as ev
 from exogpu.importing import instructions as isa
 from exogpu.importing.arithmetic import condition, expression, is_excluded
-from exogpu.importing.memory import Window
 from exogpu.importing.parts import Parts
 from exogpu.importing.proving import between
 from exogpu.importing.rings import steps
@@ -65,7 +64,7 @@ class _Builder(Statements):
         return (*self._arrays(), *self._mbarriers(), *self._groups(), *self._registers_of_roles())
 
     def _arrays(self) -> Iterator[ir.Stmt]:
-        windows = {one.array for step in steps(self.plan.items) for one in _windows(step.event)}
+        windows = {one.array for step in steps(self.plan.items) for one in ev.windows(step.event)}
         for array in self.plan.memory.arrays.values():
             if array.name in windows:
                 threads = self.plan.parts.get(array.name, Parts()).threads
@@ -150,16 +149,6 @@ class _Builder(Statements):
         else:
             warps = self._warps(step.role)
             found.append(ir.Warps(0, warps, group, body, span=step.span))
-
-
-def _windows(event: ev.Event) -> tuple[Window, ...]:
-    match event:
-        case ev.Load() | ev.Store() | ev.TmaLoad() | ev.TmaStore() | ev.AsyncCopy():
-            return (event.window,)
-        case ev.Dot():
-            return event.operands
-        case _:
-            return ()
 
 
 def _groups(step: ev.Step) -> tuple[tuple[str, str], ...]:

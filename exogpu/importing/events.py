@@ -43,6 +43,14 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreByOne:
+    """One thread writes shared memory: it initialises or invalidates mbarriers, whose bytes other
+    buffers have at other times."""
+
+    window: Window
+
+
+@dataclass(frozen=True, slots=True)
 class Slot:
     """One mbarrier of an array of them."""
 
@@ -162,6 +170,7 @@ Event: TypeAlias = (
     | ProxyFence
     | Load
     | Store
+    | StoreByOne
     | TmaLoad
     | Expect
     | Signal
@@ -176,6 +185,17 @@ Event: TypeAlias = (
     | Registers
     | Tick
 )
+
+
+def windows(event: Event) -> tuple[Window, ...]:
+    """The windows of shared memory that an event accesses."""
+    match event:
+        case Load() | Store() | StoreByOne() | TmaLoad() | TmaStore() | AsyncCopy():
+            return (event.window,)
+        case Dot():
+            return event.operands
+        case _:
+            return ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

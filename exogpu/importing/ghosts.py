@@ -7,7 +7,7 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -34,18 +34,18 @@ MOST: Final = 32
 
 
 def balanced(
-    items: tuple[ev.Item, ...], usage: Usage, labels: Mapping[str, str]
+    items: tuple[ev.Item, ...], usage: Usage
 ) -> tuple[tuple[ev.Item, ...], tuple[str, ...]]:
-    """The items with what balances them, and what is said of it."""
+    """The items with what balances them, and the arrays of mbarriers that needed it."""
     added: list[ev.Item] = []
-    notes: list[str] = []
+    arrays: list[str] = []
     for array, use in usage.barriers.items():
         new = list(_left_out(items, array)) or list(_left_over(items, array, use))
         if new:
             added += new
-            notes.append(f"{labels[array]} has more arrivals than waits, or fewer, at the end")
+            arrays.append(array)
     added += _last_groups(items)
-    return (*items, *added), tuple(notes)
+    return (*items, *added), tuple(arrays)
 
 
 def _on(event: ev.Event, array: str, element: int | None = None) -> bool:

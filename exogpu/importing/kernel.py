@@ -21,6 +21,8 @@ class Barriers:
     offset: int = 0
     size: int = 0
     arrivals: dict[int, int] = field(default_factory=dict)
+    shares: bool = False
+    """True if other buffers have its bytes before it is initialised, or after it is invalidated."""
 
     @property
     def end(self) -> int:

@@ -33,3 +33,4 @@ LOWERINGS: Final[Mapping[str, Lowering]] = {
 """By the first two parts of the version."""
 
 NEWEST: Final = LOWERINGS["3.9"]
+NEWEST_FIRST: Final = tuple(reversed(tuple(LOWERINGS.values())))

@@ -147,3 +147,13 @@ def window(memory: Memory, buffer: str, slot: Value | None) -> Window:
     if slot is None or of.slots == 1:
         return Window(place.array, whole(place.first), place.width * of.slots)
     return Window(place.array, slot * place.width + place.first, place.width, slot)
+
+
+def overlap(one: Window, other: Window) -> bool:
+    """Returns whether two windows may have a cell in common."""
+    if one.array != other.array:
+        return False
+    first, second = one.first.constant, other.first.constant
+    if first is None or second is None:
+        return True
+    return first < second + other.count and second < first + one.count

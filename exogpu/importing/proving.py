@@ -40,7 +40,12 @@ def follows(facts: Sequence[Condition], claim: Condition) -> bool:
         return True
     if claim in facts:
         return True
-    return _refuted(_script((*facts, negation(claim))))
+    return _asked(_script((*facts, negation(claim)))) == "unsat"
+
+
+def possible_together(facts: Sequence[Condition]) -> bool:
+    """Returns whether facts are proved to hold together for some values."""
+    return _asked(_script(facts)) == "sat"
 
 
 def equal(facts: Sequence[Condition], one: Value, other: Value) -> bool:
@@ -65,8 +70,8 @@ def settled(value: Value, facts: Sequence[Condition]) -> Value:
 
 
 @lru_cache(maxsize=4096)
-def _refuted(script: str) -> bool:
-    return smt.ask_z3(script, attempts=ATTEMPTS).word == "unsat"
+def _asked(script: str) -> str:
+    return smt.ask_z3(script, attempts=ATTEMPTS).word
 
 
 def _script(conditions: Iterable[Condition]) -> str:

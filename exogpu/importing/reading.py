@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from exogpu.importing import events as ev
 from exogpu.importing.build import built
 from exogpu.importing.ghosts import balanced
+from exogpu.importing.initialised import refuse_unawaited
 from exogpu.importing.kernel import Kernel
-from exogpu.importing.lowering import LOWERINGS, NEWEST, Lowering
+from exogpu.importing.lowering import LOWERINGS, NEWEST, NEWEST_FIRST, Lowering
 from exogpu.importing.parts import parts_of
 from exogpu.importing.refusing import FaultyError, RefusedError, faulty, unsupported
 from exogpu.importing.rewriting import simplified
@@ -20,11 +21,11 @@ from exogpu.importing.roles import side_by_side
 from exogpu.importing.running import counted, running
 from exogpu.importing.showing import shown
 from exogpu.importing.sizes import Size, Sized, in_sizes
-from exogpu.importing.skeleton import mismatches
+from exogpu.importing.skeleton import further_barriers, mismatches
 from exogpu.importing.statements import Plan
 from exogpu.importing.stuck import Stuck, stuck
 from exogpu.importing.text import Module, read_module, walk
-from exogpu.importing.tiles import assumed_tiles
+from exogpu.importing.tiles import assumed_tiles, collision
 from exogpu.importing.translate import translate
 from exogpu.importing.usage import usage_of
 from exogpu.ir.nodes import ImportSource, Proc
@@ -45,16 +46,15 @@ class Imported:
     """The trip counts that are sizes of the procedure."""
 
 
-def imported(text: str, version: str = NEWEST.version, ptx: str = "") -> Imported:
+def imported(text: str, version: str = "", ptx: str = "") -> Imported:
     """A kernel from its TTGIR, after allocation and barriers, and the PTX that it was lowered to.
 
+    Where no version of Triton is given, it is the newest whose lowering the PTX agrees with.
     Raises RefusedError for a kernel that is not read exactly, with the operation and its line, and
     for one whose PTX does not synchronise as its TTGIR says.
     """
     module = read_module(text)
-    lowering = _lowering(version)
-    for wrong in mismatches(module, ptx, lowering) if ptx else ():
-        raise RefusedError("K111", str(wrong), "exogpu's table of lowerings needs another row")
+    lowering = _agreeing(module, ptx, [_lowering(version)] if version else NEWEST_FIRST)
     sized = in_sizes(translate(module, lowering))
     kernel = resolved(sized.kernel)
     items = simplified(_together(kernel, sized.sizes))
@@ -66,7 +66,8 @@ def imported(text: str, version: str = NEWEST.version, ptx: str = "") -> Importe
         usage = usage_of(items, kernel.barriers, runs, kernel.memory.arrays)
     except RefusedError as error:
         raise _why(kernel, sized.sizes, labels, error) from None
-    items, added = balanced(items, usage, labels)
+    items, unbalanced = balanced(items, usage)
+    refuse_unawaited(items, kernel.barriers, unbalanced)
     plan = Plan(
         kernel.name,
         kernel.span,
@@ -79,6 +80,7 @@ def imported(text: str, version: str = NEWEST.version, ptx: str = "") -> Importe
         sized.sizes,
         _axes(module),
     )
+    _refuse_collision(items, sized, module)
     digest = hashlib.sha256(f"{text}\0{ptx}".encode()).hexdigest()
     assumed = tuple(_assumed(sized, items, module, lowering if not ptx else None))
     source = ImportSource(f"Triton {lowering.version}", digest, assumed)
@@ -86,9 +88,36 @@ def imported(text: str, version: str = NEWEST.version, ptx: str = "") -> Importe
         replace(built(plan), imported=source),
         replace(built(replace(plan, by_warps=True)), imported=source),
         assumed,
-        (*added, *_notes(sized.sizes)),
+        (*_notes_of_counts(labels[array] for array in unbalanced), *_notes(sized.sizes)),
         sized.sizes,
     )
+
+
+def with_barriers_of(ptx: str, text: str) -> str:
+    """A kernel's TTGIR with the barriers that its PTX shows besides, where another Triton lowered
+    it than placed its barriers."""
+    module = read_module(text)
+    lowering = _agreeing(module, ptx, NEWEST_FIRST)
+    if lowering is NEWEST:
+        return text
+    lines = text.split("\n")
+    for operation in sorted(further_barriers(module, ptx, lowering), key=lambda one: -one.line):
+        lines.insert(operation.line - 1, f"ttg.barrier local loc({operation.location})")
+    return "\n".join(lines)
+
+
+def _agreeing(module: Module, ptx: str, lowerings: Sequence[Lowering]) -> Lowering:
+    """The first lowering that PTX agrees with; without PTX, the first.
+
+    Raises RefusedError (K111) where it agrees with none, with what the first one expects.
+    """
+    if not ptx:
+        return lowerings[0]
+    for lowering in lowerings:
+        if not any(mismatches(module, ptx, lowering)):
+            return lowering
+    wrong = next(mismatches(module, ptx, lowerings[0]))
+    raise RefusedError("K111", str(wrong), "exogpu's table of lowerings needs another row")
 
 
 def _lowering(version: str) -> Lowering:
@@ -142,14 +171,44 @@ def _deadlock(found: Stuck, labels: Mapping[str, str]) -> FaultyError:
     return faulty(HazardKind.DEADLOCK, label, message, one, second, found.sizes)
 
 
-def _axes(module: Module) -> tuple[int, ...]:
-    """The axes of the grid that the kernel reads; at least the first."""
+def _refuse_collision(items: Sequence[ev.Item], sized: Sized, module: Module) -> None:
+    """Raises FaultyError where programs, or iterations, store overlapping tiles in any case."""
+    found = collision(
+        items,
+        sized.sizes,
+        _arguments(module),
+        _axes_read(module),
+        ordered=any(
+            one.name == "ttng.async_tma_store_wait" and "read_only" not in one.attributes
+            for one in walk((module.function,))
+        ),
+    )
+    if found is not None:
+        assert isinstance(found.first.event, ev.TmaStore)
+        tensor = found.first.event.tensor.strip("%")
+        message = f"{found.who} store overlapping tiles of {tensor}, whatever the arguments are"
+        help = "let each program, and each iteration, store a tile of its own"
+        first, second = found.first.span, found.second.span
+        raise faulty(HazardKind.WAW, tensor, message, first, second, help=help)
+
+
+def _arguments(module: Module) -> frozenset[str]:
+    return frozenset(one.strip("%") for one in module.function.regions[0].arguments)
+
+
+def _axes_read(module: Module) -> tuple[int, ...]:
+    """The axes of the grid that the kernel reads."""
     found = {
         "xyz".index(one.text.strip()[0])
         for one in walk((module.function,))
         if one.name == "tt.get_program_id" and one.text.strip()[:1] in ("x", "y", "z")
     }
-    return tuple(sorted(found or {0}))
+    return tuple(sorted(found))
+
+
+def _axes(module: Module) -> tuple[int, ...]:
+    """The axes of the grid of the procedure: those that the kernel reads; at least the first."""
+    return _axes_read(module) or (0,)
 
 
 def _assumed(
@@ -159,10 +218,13 @@ def _assumed(
     found = [] if unseen is None else [f"the lowering of Triton {unseen.version}"]
     found += ["integers of 32 bits do not wrap"]
     found += ["global memory that the kernel reads is not written while it runs"]
-    arguments = frozenset(one.strip("%") for one in module.function.regions[0].arguments)
-    found += assumed_tiles(items, sized.sizes, arguments, _axes(module))
-    if any(one.name == "tt.store" for one in walk((module.function,))):
-        found.append("programs store different elements through pointers")
+    axes = _axes_read(module)
+    found += assumed_tiles(items, sized.sizes, _arguments(module), axes)
+    names = {one.name for one in walk((module.function,))}
+    if not axes and names & {"tt.store", "ttng.async_tma_copy_local_to_global"}:
+        found.append("one program is launched, since the kernel reads no program id")
+    if "tt.store" in names:
+        found += ["programs store different elements through pointers"] if axes else []
         found.append("a program stores each element through pointers once")
     found += [f"{shown(value)} >= 0" for value in sized.assumed]
     found += [
@@ -175,6 +237,11 @@ def _assumed(
     if isinstance(last, ev.AsyncCommit):
         found.append("copies by cp.async that are under way at a program's end end with it")
     return found
+
+
+def _notes_of_counts(labels: Iterable[str]) -> Iterator[str]:
+    for label in labels:
+        yield f"{label} has more arrivals than waits, or fewer, at the end"
 
 
 def _notes(sizes: Sequence[Size]) -> list[str]:

@@ -68,8 +68,11 @@ class FaultyError(RefusedError):
         self.hazard = hazard
 
 
-CODES = {HazardKind.PHASE: "H707", HazardKind.DEADLOCK: "H706"}
+CODES = {HazardKind.PHASE: "H707", HazardKind.DEADLOCK: "H706", HazardKind.WAW: "H703"}
 """The codes of what reading a kernel shows."""
+
+
+_PHASES = "expect the bytes of all loads of a phase, and arrive before each wait in its phase"
 
 
 def faulty(
@@ -79,8 +82,10 @@ def faulty(
     first: Span | None,
     second: Span,
     sizes: Mapping[str, int] | None = None,
+    help: str = _PHASES,
 ) -> FaultyError:
-    """The refutation of a kernel whose mbarriers complete early, or never."""
+    """The refutation of a kernel whose mbarriers complete early, or never, or whose stores
+    overlap."""
     return FaultyError(
         Hazard(
             CODES[kind],
@@ -92,7 +97,7 @@ def faulty(
             None if first is None else Occurrence(first, first.text.strip()),
             Occurrence(second, second.text.strip()),
             message,
-            "expect the bytes of all loads of a phase, and arrive before each wait in its phase",
+            help,
             replayed=False,
         )
     )

@@ -17,7 +17,7 @@ from typing import Final
 from exogpu.importing.lowering import Lowering
 from exogpu.importing.naming import apart
 from exogpu.importing.places import Places, is_compilers, places_of
-from exogpu.importing.text import Module, Operation
+from exogpu.importing.text import Module, Operation, walk
 
 Line = tuple[str, int]
 """The name of a file, and a line of it."""
@@ -77,6 +77,31 @@ def mismatches(module: Module, ptx: str, lowering: Lowering) -> Iterator[Mismatc
         here, there = expected.get(line, ()), found.get(line, ())
         if not _agrees(here, there):
             yield Mismatch(line, here, there)
+
+
+def further_barriers(module: Module, ptx: str, lowering: Lowering) -> Iterator[Operation]:
+    """The operations before which PTX has a barrier each time, and TTGIR has none.
+
+    Each is the only one of its line that synchronises, and the barrier is of all threads of a
+    kernel without roles.
+    """
+    found = _found(ptx)
+    places = places_of(module)
+    by_line: dict[Line, list[Operation]] = {}
+    operations = tuple(walk(apart(module.function.regions[0].operations)))
+    if any(one.name == "ttg.warp_specialize" for one in operations):
+        return
+    for operation in operations:
+        if _lowered(operation, module.integer("ttg.num-warps") or 4, lowering):
+            span = places.span(operation)
+            by_line.setdefault((PurePath(span.file).name, span.line), []).append(operation)
+    expected = _expected(module, lowering)
+    for line, of_line in by_line.items():
+        once = ("meet", *expected.get(line, ()))
+        there = found.get(line, ())
+        times = len(there) // len(once)
+        if len(of_line) == 1 and not _meets(once[1]) and there == once * times and times:
+            yield of_line[0]
 
 
 def _agrees(expected: Sequence[str], found: Sequence[str]) -> bool:

@@ -102,6 +102,8 @@ class Statements:
                 return self._load(step, event, facts)
             case ev.Store():
                 return self._store(step, event, facts)
+            case ev.StoreByOne():
+                return self._store_by_one(step, event, facts)
             case ev.TmaLoad():
                 return self._tma_load(step, event, facts)
             case ev.Expect():
@@ -276,6 +278,25 @@ class Statements:
 
         return self._slotted(step, (store.window,), self._each(step, body))
 
+    def _store_by_one(
+        self, step: ev.Step, store: ev.StoreByOne, facts: tuple[Condition, ...]
+    ) -> ir.Block:
+        """One thread writes every part of the cells."""
+        span, part = step.span, Sym("part")
+        threads = self.plan.parts.get(store.window.array, Parts()).threads
+        block: ir.Block = ()
+        for cell in range(store.window.count):
+            index = self._index(store.window.first + cell, facts, span)
+            coords = (ir.Point(index), ir.Point(ir.CVar(part)))
+            target = ir.Access(self.symbol(store.window.array), coords, span)
+            block = (*block, ir.Assign(target, ir.Const(0.0), span=span))
+        return self._one_thread(step, self._counting(part, threads, block, span))
+
+    def _one_thread(self, step: ev.Step, body: ir.Block) -> ir.Block:
+        mode = ir.CudaThreads(cuda_thread)
+        one = ir.For(Sym("t"), ir.Int(0), ir.Int(1), mode, body, span=step.span)
+        return self._elected(step, (one,))
+
     def _cp_async(
         self, step: ev.Step, copy: ev.AsyncCopy, facts: tuple[Condition, ...], t: Sym
     ) -> ir.Block:
@@ -399,7 +420,4 @@ class Statements:
             ir.Arrive(NOTHING, (barrier,), span=step.span),
             ir.Await(barrier, NOTHING, -1, span=step.span),
         )
-        one = ir.For(
-            Sym("t"), ir.Int(0), ir.Int(1), ir.CudaThreads(cuda_thread), count, span=step.span
-        )
-        return self._elected(step, (one,))
+        return self._one_thread(step, count)

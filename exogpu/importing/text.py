@@ -337,6 +337,8 @@ def _without_argument_locations(text: str) -> str:
 
 def _split(text: str) -> tuple[str, str]:
     """Splits a text at the ` : ` that is in no brackets."""
+    if text.startswith(": "):
+        return "", text[2:]
     depth = 0
     for at, char in enumerate(text):
         if char in _OPEN:

@@ -1,12 +1,16 @@
-"""Proves by Z3 that programs store different tiles of global memory; else assumes it by name."""
+"""Proves by Z3 that programs store different tiles of global memory; else assumes it by name.
+
+Where two programs, or two iterations, are proved to store overlapping tiles whatever the arguments
+are, the kernel is refuted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from exogpu.importing import events as ev
-from exogpu.importing.proving import between, follows
+from exogpu.importing.proving import between, follows, possible_together
 from exogpu.importing.sizes import Size
 from exogpu.importing.values import (
     FALSE,
@@ -45,7 +49,7 @@ def assumed_tiles(
 ) -> Iterator[str]:
     """Yields the assumptions about the tiles that programs store, where proofs fail.
 
-    Programs are told apart by their ids on these axes of the grid.
+    Programs are told apart by their ids on these axes of the grid; without axes there is only one.
     """
     stores = list(_stores(items, (), ()))
     shared = _shared(sizes, arguments)
@@ -54,10 +58,100 @@ def assumed_tiles(
         name = tensor.strip("%")
         pairs = [(one, other) for at, one in enumerate(own) for other in own[at:]]
         programs = [Variable(f"program{axis}", natural=True) for axis in axes]
-        if not all(_apart(one, other, sizes, shared, programs) for one, other in pairs):
+        if axes and not all(_apart(one, other, sizes, shared, programs) for one, other in pairs):
             yield f"programs store different tiles of {name}"
         if not all(_apart(one, other, sizes, shared, ()) for one, other in pairs):
             yield f"a program stores each tile of {name} once"
+
+
+@dataclass(frozen=True, slots=True)
+class Collision:
+    """Two stores of overlapping tiles, for all arguments of the kernel."""
+
+    first: ev.Step
+    second: ev.Step
+    who: str
+
+
+def collision(
+    items: Sequence[ev.Item],
+    sizes: Sequence[Size],
+    arguments: frozenset[str],
+    axes: Sequence[int],
+    *,
+    ordered: bool,
+) -> Collision | None:
+    """Finds two stores that are proved to overlap: of programs 0 and 1, or of two iterations.
+
+    Stores of one program are left out where they may be `ordered` by waits for their writes; and
+    programs on axes of the grid that the kernel does not read, since there may be only one.
+    """
+    stores = list(_stores(items, (), ()))
+    shared = _shared(sizes, arguments)
+    pairs = [(a, b) for at, a in enumerate(stores) for b in stores[at:] if a.tensor == b.tensor]
+    every = [Variable(f"program{axis}", natural=True) for axis in axes]
+    for one, other in pairs:
+        for axis, program in zip(axes, every, strict=True):
+            alone = {id_: (0, 1 if id_ == program else 0) for id_ in every}
+            if _overlap(one, other, sizes, shared, alone):
+                return Collision(one.place, other.place, f"programs 0 and 1 of axis {'xyz'[axis]}")
+        if not ordered and one is other and one.counters:
+            turns = {one.counters[-1]: (0, 1)}
+            if _overlap(one, other, sizes, shared, turns, same=True):
+                return Collision(one.place, one.place, "two iterations of one program")
+    return None
+
+
+def _overlap(
+    one: Store,
+    other: Store,
+    sizes: Sequence[Size],
+    shared: frozenset[str],
+    at: Mapping[Variable, tuple[int, int]],
+    *,
+    same: bool = False,
+) -> bool:
+    """Returns whether two instances of stores overlap for all arguments: these values apart, all
+    counters are 0."""
+    near = _near(one, other)
+    if near is None:
+        return False
+    by = _primes((one, other), sizes, shared, same=same)
+    by |= {v: of(Variable(f"{v.name}'", natural=True)) for v in at}
+    facts = [*one.facts, *(replaced_in(fact, by) for fact in other.facts)]
+    if any(unread_in(fact) for fact in facts):
+        return False
+    facts += _of_sizes(sizes, {}) + _of_sizes(sizes, by)
+    for counter in {*one.counters, *other.counters}:
+        if counter not in at:
+            facts += [compare("==", of(counter)), compare("==", by.get(counter, of(counter)))]
+    for variable, (first, second) in at.items():
+        facts += [compare("==", of(variable) - first), compare("==", by[variable] - second)]
+    claims = near(by)
+    return all(follows(facts, claim) for claim in claims) and possible_together(facts)
+
+
+def _near(
+    one: Store, other: Store
+) -> Callable[[Mapping[Atom, Value]], tuple[Condition, ...]] | None:
+    """The conditions under which the tiles of two stores overlap; None where that is not known."""
+    block = one.block
+    if block != other.block or len(block) != len(one.coordinates):
+        return None
+    pairs = list(zip(one.coordinates, other.coordinates, block, strict=True))
+    if any(here is None or there is None for here, there, _ in pairs):
+        return None
+
+    def conditions(by: Mapping[Atom, Value]) -> tuple[Condition, ...]:
+        found: list[Condition] = []
+        for here, there, extent in pairs:
+            assert here is not None and there is not None
+            distance = here - there.replaced(by)
+            found.append(compare("<=", distance - (extent - 1)))
+            found.append(compare("<=", distance * -1 - (extent - 1)))
+        return tuple(found)
+
+    return conditions
 
 
 def _stores(
@@ -94,8 +188,8 @@ def _apart(
     """Returns whether two stores are proved disjoint: of two programs, or of the same one where
     no ids tell programs apart."""
     same = not programs
-    block = one.block
-    if block != other.block or len(block) != len(one.coordinates) or None in one.coordinates:
+    overlapping = _near(one, other)
+    if overlapping is None:
         return False
     by = _primes((one, other), sizes, shared, same=same)
     by |= {id_: of(Variable(f"{id_.name}'", natural=True)) for id_ in programs}
@@ -107,12 +201,8 @@ def _apart(
         programs_of = of(Variable(program.name.replace("program", "programs"), natural=True))
         facts += [compare("<=", id_ - programs_of + 1) for id_ in (of(program), by[program])]
     near: Condition = TRUE
-    for here, there, extent in zip(one.coordinates, other.coordinates, block, strict=True):
-        if here is None or there is None:
-            return False
-        distance = here - there.replaced(by)
-        near = both(near, compare("<=", distance - (extent - 1)))
-        near = both(near, compare("<=", distance * -1 - (extent - 1)))
+    for condition in overlapping(by):
+        near = both(near, condition)
     differ: Sequence[Variable] = programs
     if same:
         if one.place is not other.place:

@@ -91,8 +91,10 @@ class Translator:
         self._turns: dict[Operation, str] = {}
         found = allocated(body, places, self.origin)
         self.barriers, self._scratch = found.barriers, found.scratch
-        self.mbarriers = Initialised(self.barriers)
         self.memory: Memory = laid_out(found.buffers)
+        shared = {name: one for name, one in self.barriers.items() if one.shares}
+        words = {name: window(self.memory, name, None) for name in shared}
+        self.mbarriers = Initialised(self.barriers, words)
 
     # --- what handlers ask ------------------------------------------------------------------
 
@@ -125,9 +127,17 @@ class Translator:
     def emit(self, operation: Operation, event: ev.Event, guard: Condition = TRUE) -> None:
         """Adds an event of the role."""
         guard = both(self._guard, guard)
+        for place in ev.windows(event):
+            self.mbarriers.access(place, self.span(operation))
         self._out.append(ev.Step(event, self.span(operation), self.role.name, guard))
         if isinstance(event, ev.Meet):
             self.mbarriers.meet()
+
+    def words(self, operation: Operation, array: str) -> None:
+        """The operation writes the bytes of mbarriers, which other buffers have at other times."""
+        event = ev.StoreByOne(window(self.memory, array, None))
+        self.mbarriers.access(event.window, self.span(operation), array)
+        self._out.append(ev.Step(event, self.span(operation), self.role.name))
 
     def use(self, operation: Operation) -> None:
         """The operation reads its operands, and writes its results, as ordinary registers."""

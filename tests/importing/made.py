@@ -1,11 +1,12 @@
 """The kernels of this folder with their arguments, and their TTGIR in `ttgir/`.
 
-python -m tests.importing.made        # with Triton 3.9: writes the files anew
+python -m tests.importing.made [NAME ...]    # with Triton 3.9: writes the files anew
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -54,15 +55,22 @@ KERNELS: Final = (
     Made("products.py", "multiply", f"{A}, {B}, {C}, num_warps=4, DEPTH=3"),
     Made("products.py", "multiply_persistent", f"{A}, {B}, {C}, 4, num_warps=8, DEPTH=3", 8),
     Made("plain.py", "matmul", f"{HALF}, {HALF}, {HALF}, 2048, 2048, 2048, M=128, N=128, K=64"),
+    Made(
+        "plain.py",
+        "add_products",
+        f"{HALF}:desc(64, 64), {HALF}:desc(64, 64), {HALF}:desc(64, 64), 2048, M=64, N=64",
+    ),
 )
 
 
-def write() -> None:
-    """Compiles all, and writes their TTGIR without the folder that they lie in."""
+def write(*names: str) -> None:
+    """Compiles all, or those with these names, and writes their TTGIR without their folder."""
     from exogpu.importing.acquire import Compiled, compile_all
     from exogpu.importing.arguments import parse_call
 
     for one in KERNELS:
+        if names and one.kernel not in names:
+            continue
         path = HERE / "kernels" / one.file
         options = {"num_warps": one.num_warps, "num_stages": 3}
         ((_, made),) = compile_all(path, one.kernel, parse_call(one.arguments), options, 90)
@@ -83,4 +91,4 @@ def _tells(line: str) -> bool:
 
 
 if __name__ == "__main__":
-    write()
+    write(*sys.argv[1:])

@@ -1,9 +1,14 @@
-"""Random TTGIR of two or three roles that hand tiles on through rings, right and wrong ones."""
+"""Random TTGIR of two or three roles that hand tiles on through rings, right and wrong ones.
+
+One role loads; one doubles each tile; and a third stores the result, or doubles each tile, too,
+for a tensor of its own, or is not there.
+"""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from typing import Final
 
 TILE = "32x64xf32, #shared, #smem, mutable"
 BAR = "1xi64, #shared1, #smem, mutable"
@@ -21,6 +26,9 @@ ttg.shared = 99999 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : 
 """
 DESC = "!tt.tensordesc<32x64xf32, #shared>"
 
+NUMBERS: Final = (*range(8), 32)
+"""The constants of each role."""
+
 
 @dataclass
 class Choice:
@@ -29,7 +37,9 @@ class Choice:
     depth: int = 2
     out_depth: int = 1
     storing: bool = True
-    """Whether a third role stores; else the second does."""
+    """Whether a third role stores; else each role that doubles does."""
+    double: bool = False
+    """Whether a third role doubles."""
     phases: dict[str, int] = field(default_factory=dict)
     """By wait: added to its phase."""
     missing: frozenset[str] = frozenset()
@@ -39,16 +49,29 @@ class Choice:
     pending: int = 0
     shift: int = 0
     """Added to the slot that the second role reads."""
+    masks: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """By operation: its predicate, `from` or `below` so many iterations from an end."""
+    count: int = 0
+    """Added to the count of arrivals of `empty`."""
+    bytes: int = 0
+    """Added to the expected bytes."""
+    lag: int = 0
+    """Added to the slot that the loads fill, and to their mbarriers."""
 
 
-STEPS = ("full", "empty", "ready", "free", "fence_read", "fence_write", "store_wait", "arrive")
+STEPS: Final = (
+    *("full", "empty", "ready", "free", "fence_read", "fence_write", "store_wait", "arrive"),
+    *("meet_store", "meet_wait"),
+)
+MASKED: Final = ("load", "empty", "ready", "free")
 
 
 def draw(rng: random.Random) -> Choice:
-    """A program, wrong in up to two ways."""
-    made = Choice(rng.randint(1, 4), rng.randint(1, 3), rng.random() < 0.6)
+    """A program, wrong in up to two ways, or in none."""
+    third = rng.choice(("stores", "stores", "doubles", ""))
+    made = Choice(rng.randint(1, 4), rng.randint(1, 3), third == "stores", third == "doubles")
     for _ in range(rng.choice((0, 0, 1, 1, 2))):
-        kind = rng.randrange(5)
+        kind = rng.randrange(9)
         if kind == 0:
             made.phases[rng.choice(("full", "empty", "ready", "free"))] = 1
         elif kind == 1:
@@ -57,18 +80,28 @@ def draw(rng: random.Random) -> Choice:
             made.early |= {rng.choice(("empty", "ready", "free"))}
         elif kind == 3:
             made.pending = rng.randint(1, 2)
-        else:
+        elif kind == 4:
             made.shift = rng.randint(1, 2)
+        elif kind == 5:
+            where = rng.choice(("from", "below"))
+            made.masks[rng.choice(MASKED)] = (where, rng.randint(0, made.depth))
+        elif kind == 6:
+            made.count = rng.choice((-1, 1))
+        elif kind == 7:
+            made.bytes = rng.choice((-BYTES // 2, BYTES))
+        else:
+            made.lag = rng.randint(1, 2)
     return made
 
 
 def text(choice: Choice) -> str:
     """The TTGIR."""
     offset, lines = 0, [HEAD.rstrip()]
-    lines.append(f"  tt.func public @tiles(%src: {DESC}, %dst: {DESC}, %n: i32) {{")
-    lines += [f"    %c{n} = arith.constant {n} : i32" for n in range(8)]
+    outs = _outs(choice)
+    lines.append(f"  tt.func public @tiles(%src: {DESC}, %dst: {DESC}, %dst2: {DESC}, %n: i32) {{")
+    lines += [f"    %c{n} = arith.constant {n} : i32" for n in NUMBERS]
     lines.append("    %true = arith.constant true")
-    for name, slots in (("ring", choice.depth), ("out", choice.out_depth)):
+    for name, slots in (("ring", choice.depth), *((name, choice.out_depth) for name in outs)):
         lines.append(
             f"    %{name} = ttg.local_alloc {{allocation.offset = {offset} : i32}} : () -> "
             f"!ttg.memdesc<{slots}x{TILE}>"
@@ -82,42 +115,58 @@ def text(choice: Choice) -> str:
             f"!ttg.memdesc<{slots}x{BAR}>"
         )
         offset += 64
+        number = max(1 + choice.double + choice.count, 1) if name == "empty" else 1
         for slot in range(slots):
             lines += _index(f"{name}_{slot}", name, f"%c{slot}", slots, BAR, 4)
-            lines.append(f"    ttng.init_barrier %{name}_{slot}, 1 : !ttg.memdesc<{BAR}>")
-    values = ["%src", "%dst", "%n", "%ring", "%out", *(f"%{name}" for name in counts)]
+            lines.append(f"    ttng.init_barrier %{name}_{slot}, {number} : !ttg.memdesc<{BAR}>")
+    names = ["src", "dst", "dst2", "n", "ring", *outs, *counts]
     lines.append(
-        f"    ttg.warp_specialize({', '.join(values)}) attributes "
-        "{warpGroupStartIds = array<i32: 4, 5>}"
+        f"    ttg.warp_specialize({', '.join(f'%{name}' for name in names)}) attributes "
+        "{warpGroupStartIds = array<i32: 4, 8>}"
     )
     lines.append("    default {")
-    lines += _loop(_computing(choice))
+    lines += _loop(_doubling(choice, "out", "dst"))
+    lines += _last_store(choice)
     lines += ["      ttg.warp_yield", "    }"]
-    lines.append(f"    partition0({_arguments(choice, counts)}) num_warps(1) {{")
-    lines += [f"      %c{n} = arith.constant {n} : i32" for n in range(8)]
-    lines.append("      %true = arith.constant true")
-    lines += _loop(_loading(choice))
-    lines += ["      ttg.warp_return", "    }"]
+    lines += _partition(choice, 0, 1, counts, _loop(_loading(choice)))
     if choice.storing:
-        lines.append(f"    partition1({_arguments(choice, counts)}) num_warps(1) {{")
-        lines += [f"      %c{n} = arith.constant {n} : i32" for n in range(8)]
-        lines.append("      %true = arith.constant true")
-        lines += _loop(_storing(choice))
-        lines += ["      ttng.async_tma_store_wait {pendings = 0 : i32, read_only}"]
-        lines += ["      ttg.warp_return", "    }"]
+        body = [*_loop(_storing(choice)), _STORED]
+        lines += _partition(choice, 1, 1, counts, body)
+    elif choice.double:
+        body = [*_loop(_doubling(choice, "out2", "dst2")), *_last_store(choice)]
+        lines += _partition(choice, 1, 4, counts, body)
     lines[-1] = "    } : () -> ()"
-    if not choice.storing:
-        lines.insert(
-            lines.index("      ttg.warp_yield"),
-            "      ttng.async_tma_store_wait {pendings = 0 : i32, read_only}",
-        )
     return "\n".join([*lines, "    tt.return", "  }", "}", ""])
 
 
+_STORED: Final = "      ttng.async_tma_store_wait {pendings = 0 : i32, read_only}"
+
+
+def _last_store(choice: Choice) -> list[str]:
+    return [] if choice.storing else [_STORED]
+
+
+def _outs(choice: Choice) -> tuple[str, ...]:
+    return ("out", "out2") if choice.double else ("out",)
+
+
+def _partition(
+    choice: Choice, number: int, warps: int, counts: dict[str, int], body: list[str]
+) -> list[str]:
+    return [
+        f"    partition{number}({_arguments(choice, counts)}) num_warps({warps}) {{",
+        *(f"      %c{n} = arith.constant {n} : i32" for n in NUMBERS),
+        "      %true = arith.constant true",
+        *body,
+        "      ttg.warp_return",
+        "    }",
+    ]
+
+
 def _arguments(choice: Choice, counts: dict[str, int]) -> str:
-    kinds = [f"%src: {DESC}", f"%dst: {DESC}", "%n: i32"]
+    kinds = [f"%src: {DESC}", f"%dst: {DESC}", f"%dst2: {DESC}", "%n: i32"]
     kinds += [f"%ring: !ttg.memdesc<{choice.depth}x{TILE}>"]
-    kinds += [f"%out: !ttg.memdesc<{choice.out_depth}x{TILE}>"]
+    kinds += [f"%{name}: !ttg.memdesc<{choice.out_depth}x{TILE}>" for name in _outs(choice)]
     kinds += [f"%{name}: !ttg.memdesc<{slots}x{BAR}>" for name, slots in counts.items()]
     return ", ".join(kinds)
 
@@ -125,6 +174,7 @@ def _arguments(choice: Choice, counts: dict[str, int]) -> str:
 def _loop(body: list[str]) -> list[str]:
     return [
         "      scf.for %i = %c0 to %n step %c1  : i32 {",
+        "        %row = arith.muli %i, %c32 : i32",
         *(f"        {one}" for one in body),
         "      }",
     ]
@@ -146,6 +196,19 @@ def _turn(name: str, depth: int, shift: int = 0) -> list[str]:
     ]
 
 
+def _mask(choice: Choice, name: str) -> tuple[list[str], str]:
+    """The lines of an operation's predicate, and its name."""
+    if name not in choice.masks:
+        return [], "%true"
+    where, number = choice.masks[name]
+    if where == "from":
+        return [f"%{name}_m = arith.cmpi sge, %i, %c{number} : i32"], f"%{name}_m"
+    return [
+        f"%{name}_l = arith.subi %n, %c{number} : i32",
+        f"%{name}_m = arith.cmpi slt, %i, %{name}_l : i32",
+    ], f"%{name}_m"
+
+
 def _wait(choice: Choice, name: str, turn: str, depth: int, lag: int) -> list[str]:
     if name in choice.missing:
         return []
@@ -159,9 +222,11 @@ def _wait(choice: Choice, name: str, turn: str, depth: int, lag: int) -> list[st
 def _arrive(choice: Choice, name: str, turn: str, depth: int) -> list[str]:
     if "arrive" in choice.missing and name == "empty":
         return []
+    mask, holds = _mask(choice, name)
     return [
+        *mask,
         *_index(f"{name}_a", name, f"%{turn}_s", depth, BAR),
-        f"ttng.arrive_barrier %{name}_a, 1, %true : !ttg.memdesc<{BAR}>",
+        f"ttng.arrive_barrier %{name}_a, 1, {holds} : !ttg.memdesc<{BAR}>",
     ]
 
 
@@ -169,20 +234,27 @@ def _fence(choice: Choice, name: str) -> list[str]:
     return [] if name in choice.missing else ["ttng.fence_async_shared {bCluster = false}"]
 
 
+def _meet(choice: Choice, name: str) -> list[str]:
+    return [] if name in choice.missing else ["ttg.barrier local"]
+
+
 def _loading(choice: Choice) -> list[str]:
+    mask, holds = _mask(choice, "load")
     return [
         *_turn("r", choice.depth),
+        *_turn("f", choice.depth, choice.lag),
         *_wait(choice, "empty", "r", choice.depth, 1),
-        *_index("to", "ring", "%r_s", choice.depth, TILE),
-        *_index("full_b", "full", "%r_s", choice.depth, BAR),
-        f"ttng.barrier_expect %full_b, {BYTES}, %true : !ttg.memdesc<{BAR}>",
+        *mask,
+        *_index("to", "ring", "%f_s", choice.depth, TILE),
+        *_index("full_b", "full", "%f_s", choice.depth, BAR),
+        f"ttng.barrier_expect %full_b, {BYTES + choice.bytes}, {holds} : !ttg.memdesc<{BAR}>",
         "ttg.barrier local",
-        f"ttng.async_tma_copy_global_to_local %src[%i, %c0] %to, %full_b, %true : {DESC}, "
+        f"ttng.async_tma_copy_global_to_local %src[%row, %c0] %to, %full_b, {holds} : {DESC}, "
         f"!ttg.memdesc<{BAR}> -> !ttg.memdesc<{TILE}>",
     ]
 
 
-def _computing(choice: Choice) -> list[str]:
+def _doubling(choice: Choice, out: str, target: str) -> list[str]:
     read = [
         *_index("from", "ring", "%x_s", choice.depth, TILE),
         f"%value = ttg.local_load %from : !ttg.memdesc<{TILE}> -> tensor<32x64xf32, #blocked>",
@@ -196,7 +268,7 @@ def _computing(choice: Choice) -> list[str]:
         *_wait(choice, "full", "r", choice.depth, 0),
         *([*empty, *read] if "empty" in choice.early else [*read, *empty]),
         "%more = arith.addf %value, %value : tensor<32x64xf32, #blocked>",
-        *_index("into", "out", "%o_s", choice.out_depth, TILE),
+        *_index("into", out, "%o_s", choice.out_depth, TILE),
     ]
     write = [
         f"ttg.local_store %more, %into : tensor<32x64xf32, #blocked> -> !ttg.memdesc<{TILE}>",
@@ -208,17 +280,20 @@ def _computing(choice: Choice) -> list[str]:
         return [*made, *([*ready, *write] if "ready" in choice.early else [*write, *ready])]
     pending = choice.out_depth - 1 + choice.pending
     wait = f"ttng.async_tma_store_wait {{pendings = {pending} : i32, read_only}}"
-    made += [] if "store_wait" in choice.missing else [wait, "ttg.barrier local"]
-    return [*made, *write, "ttg.barrier local", _store()]
+    made += [] if "store_wait" in choice.missing else [wait, *_meet(choice, "meet_wait")]
+    return [*made, *write, *_meet(choice, "meet_store"), _store(target)]
 
 
-def _store() -> str:
-    return f"ttng.async_tma_copy_local_to_global %dst[%i, %c0] %into : {DESC}, !ttg.memdesc<{TILE}>"
+def _store(target: str) -> str:
+    return (
+        f"ttng.async_tma_copy_local_to_global %{target}[%row, %c0] %into : {DESC}, "
+        f"!ttg.memdesc<{TILE}>"
+    )
 
 
 def _storing(choice: Choice) -> list[str]:
     free = _arrive(choice, "free", "o", choice.out_depth)
-    store = [*_index("into", "out", "%o_s", choice.out_depth, TILE), _store()]
+    store = [*_index("into", "out", "%o_s", choice.out_depth, TILE), _store("dst")]
     wait = [f"ttng.async_tma_store_wait {{pendings = {choice.pending} : i32, read_only}}"]
     read = [*store, *([] if "store_wait" in choice.missing else wait)]
     return [

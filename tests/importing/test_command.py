@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from exogpu.cli.commands import app
 from exogpu.importing import acquire
+from exogpu.importing.arguments import parse_call
 from tests.importing.made import HERE, KERNELS
 
 TRITON = pytest.mark.skipif(acquire.triton_version() is None, reason="Triton is not installed")
@@ -65,6 +66,33 @@ def test_a_kernel_of_a_python_file_is_compiled_and_checked(made):
     warps = ["--num-warps", str(made.num_warps), "--num-stages", "3"]
     status, output = told(f"{path}::{made.kernel}", "--args", made.arguments, *warps)
     assert status == 0 and "proved for all sizes" in output
+
+
+@TRITON
+@pytest.mark.parametrize("made", [KERNELS[0], KERNELS[2]], ids=lambda made: made.kernel)
+def test_what_triton_keeps_in_its_cache_gets_its_barriers(made, tmp_path):
+    path, options = HERE / "kernels" / made.file, {"num_warps": made.num_warps}
+    call = parse_call(made.arguments)
+    ((_, kept),) = acquire.compile_all(path, made.kernel, call, options, 90, barriers=False)
+    assert isinstance(kept, acquire.Compiled) and "allocation.offset" not in kept.ttgir
+    (tmp_path / "kept.ttgir").write_text(kept.ttgir)
+    status, output = told(str(tmp_path))
+    assert status == 0 and "the lowering of Triton 3.9" in output
+    (tmp_path / "kept.ptx").write_text(kept.ptx)
+    status, output = told(str(tmp_path))
+    assert status == 0 and "the lowering of Triton" not in output
+
+
+@TRITON
+def test_what_comes_after_the_kernel_may_want_a_gpu(tmp_path):
+    source = (HERE / "kernels" / "plain.py").read_text()
+    (tmp_path / "runs.py").write_text(source + "\nraise RuntimeError('no GPU')\n")
+    (tmp_path / "stops.py").write_text("raise RuntimeError('no GPU')\n" + source)
+    arguments = ["--args", KERNELS[5].arguments, "--num-stages", "3"]
+    status, output = told(f"{tmp_path / 'runs.py'}::matmul", *arguments)
+    assert status == 0 and "proved for all sizes" in output
+    status, output = told(f"{tmp_path / 'stops.py'}::matmul", *arguments)
+    assert status == 3 and "K107" in output and "no GPU" in output
 
 
 @TRITON

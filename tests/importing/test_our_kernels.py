@@ -5,6 +5,8 @@ Decision `imported-kernels`.
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from exogpu.imported import ImportedKernel, UnimportedKernel, import_ttgir
@@ -28,32 +30,69 @@ def test_a_right_kernel_is_proved_for_all_trip_counts(made):
     assert kernel.ir.span.file == f"kernels/{made.file}"
 
 
+FIRST_NEXT, INVALID = ("first", "next"), (92, 93, 94)
+NO_BARRIER = "without ttg.barrier"
+OWN_WAIT = "each thread waits for the copy itself"
+ONE_THREAD = "one thread expects the bytes and issues the copies"
+END = "the kernel ends"
+OTHER_TILE = "the slot holds another tile, which was waited for: no race, but another product"
+
 REDUNDANT = {
     "scale_rows": {
         ("weaker ttg.async_wait", 91): "the last copies are masked, and nothing reads them",
-        ("without ttg.barrier", 92): "the kernel ends",
+        (NO_BARRIER, 92): END,
     },
-    "square_tiles": {
-        ("without ttg.barrier", 102): "one warp: expecting and loading are one thread's",
+    "negate_tiles": {
+        (NO_BARRIER, 41): ONE_THREAD,
+        (NO_BARRIER, 52): OWN_WAIT,
+        (NO_BARRIER, 81): END,
+    },
+    "square_tiles": {(NO_BARRIER, 102): ONE_THREAD},
+    "multiply": {
+        **{(NO_BARRIER, line): ONE_THREAD for line in (50, 55, 57, 79, 81)},
+        (NO_BARRIER, 69): OWN_WAIT,
+        ("next slot ttg.memdesc_index", 76): OTHER_TILE,
+        ("next slot ttg.memdesc_index", 77): OTHER_TILE,
+        (NO_BARRIER, 103): END,
+    },
+    "multiply_persistent": {
+        **{(NO_BARRIER, line): ONE_THREAD for line in (54, 63, 65)},
+        **{(NO_BARRIER, line): OWN_WAIT for line in (75, 88)},
+        ("weaker ttng.warp_group_dot_wait", 77): "of three slots, the next copy takes the third",
+        **{(f"{n} slot ttg.memdesc_index", at): OTHER_TILE for n in FIRST_NEXT for at in (86, 87)},
+        (NO_BARRIER, 102): END,
     },
     "matmul": {
-        ("without ttg.barrier", 131): "wgmma is waited for, and the next copy is to another slot",
+        (NO_BARRIER, 131): "wgmma is waited for, and the next copy is to another slot",
         ("weaker ttg.async_wait", 145): "the last group copies b, and only a shares its bytes",
+    },
+    "add_products": {
+        **{(NO_BARRIER, line): ONE_THREAD for line in (62, 86)},
+        (NO_BARRIER, 76): OWN_WAIT,
+        **{("without ttng.inval_barrier", at): "no other buffer has its bytes" for at in INVALID},
+        (NO_BARRIER, 103): END,
     },
 }
 """Mutants that are proved since what they lack is not needed, and why."""
 
+TRIED = 14
+"""Mutants of each kernel that are tried."""
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["scale_rows", "square_tiles", "matmul"])
+@pytest.mark.parametrize("name", REDUNDANT)
 def test_no_mutant_is_proved_that_lacks_what_it_needs(name):
-    proved = set()
-    for mutant in mutants(BY_NAME[name].text):
+    every = list(mutants(BY_NAME[name].text))
+    for mutant in random.Random(name).sample(every, min(TRIED, len(every))):
         verdict = import_ttgir(mutant.text).check(timeout=60)
         assert verdict.word in ("proved", "refuted", "undecided")
         if verdict.word == "proved":
-            proved.add((mutant.what, mutant.line))
-    assert proved == set(REDUNDANT[name])
+            assert (mutant.what, mutant.line) in REDUNDANT[name]
+
+
+@pytest.mark.parametrize("name", REDUNDANT)
+def test_what_is_redundant_is_a_mutant(name):
+    assert set(REDUNDANT[name]) <= {(one.what, one.line) for one in mutants(BY_NAME[name].text)}
 
 
 def changed(name: str, old: str, new: str, nth: int = 0) -> str:

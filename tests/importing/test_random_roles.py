@@ -16,6 +16,11 @@ def test_the_interpreter_tells_right_from_wrong():
     assert right(text(Choice(missing=frozenset({"fence_write"}))))
     assert right(text(Choice(early=frozenset({"ready"}))))
     assert right(text(Choice(phases={"full": 1})))
+    # The other warps of the role store their halves later than the TMA store reads.
+    assert right(text(Choice(storing=False, missing=frozenset({"meet_store"}))))
+    assert right(text(Choice(storing=False, missing=frozenset({"meet_wait"}))))
+    assert right(text(Choice(depth=1, storing=False, double=True, count=-1)))
+    assert right(text(Choice(masks={"load": ("below", 1)})))
     with pytest.raises(StuckError):
         run(text(Choice(phases={"empty": 1})), 2, 0)
 
@@ -39,3 +44,6 @@ def test_right_programs_are_proved():
         for storing in (True, False):
             program = text(Choice(depth=depth, storing=storing))
             assert import_ttgir(program).check(timeout=60).word == "proved"
+    program = text(Choice(depth=3, storing=False, double=True))
+    assert right(program) == "" and intended(program, 4)
+    assert import_ttgir(program).check(timeout=60).word == "proved"

@@ -9,6 +9,7 @@ import pytest
 
 from exogpu.imported import ImportedKernel, UnimportedKernel, import_ttgir
 from exogpu.importing.lowering import NEWEST
+from exogpu.importing.reading import with_barriers_of
 from exogpu.importing.skeleton import mismatches
 from exogpu.importing.text import read_module
 from tests.importing.made import KERNELS
@@ -58,3 +59,46 @@ def test_a_table_that_is_wrong_for_the_version_is_found():
     kernel = import_ttgir(made.text, ptx=right.replace("\tbar.sync", "\t// bar.sync"))
     assert isinstance(kernel, UnimportedKernel) and kernel.reason.code == "K111"
     assert "lowers" in kernel.check().reason
+
+
+def older(ptx: str) -> str:
+    """PTX as Triton 3.8 would have lowered it: without the barrier after a wait for products."""
+    lines = ptx.splitlines()
+    found = [at for at, line in enumerate(lines) if "wgmma.wait_group" in line]
+    after = [at + n for at in found for n in (1, 2) if lines[at + n].strip() == "bar.sync \t0;"]
+    return "\n".join(line for at, line in enumerate(lines) if at not in after)
+
+
+def test_ptx_tells_which_lowering_it_was():
+    made = KERNELS[4]
+    kernel = import_ttgir(made.text, ptx=older(made.ptx))
+    assert isinstance(kernel, ImportedKernel) and kernel.ir is not None
+    assert kernel.ir.imported is not None and kernel.ir.imported.compiler == "Triton 3.8"
+    named = import_ttgir(made.text, version="3.9.0", ptx=older(made.ptx))
+    assert isinstance(named, UnimportedKernel) and named.reason.code == "K111"
+
+
+def without(text: str, at: int) -> str:
+    lines = text.split("\n")
+    return "\n".join([*lines[:at], *lines[at + 1 :]])
+
+
+def test_barriers_that_only_ptx_shows_are_added_and_no_others():
+    made = KERNELS[4]
+    lines = made.text.split("\n")
+    ptx = older(made.ptx)
+    assert with_barriers_of(ptx, made.text) == made.text
+    (at,) = [
+        n
+        for n, line in enumerate(lines)
+        if "ttg.barrier" in line
+        and "warp_group_dot " in lines[n + 1]
+        and line.startswith("      t")
+    ]
+    fewer = without(made.text, at)
+    assert with_barriers_of(made.ptx, fewer) == fewer  # the newest placed them itself
+    again = with_barriers_of(ptx, fewer)
+    assert len(again.split("\n")) == len(lines) and again.split("\n")[at].startswith("ttg.barrier")
+    line = next(n for n, one in enumerate(ptx.splitlines()) if "products.py:98:15" in one)
+    assert "bar.sync" in ptx.splitlines()[line + 1]
+    assert with_barriers_of(without(ptx, line + 1), fewer) == fewer
