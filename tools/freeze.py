@@ -139,9 +139,7 @@ def help_texts() -> Part:
 def public_names() -> Part:
     """Lists the public names of exogpu, its primitives of scheduling and its kernels."""
     code = (
-        "import json, exogpu, exogpu.kernels as kernels\n"
-        "try: import exogpu.scheduling as schedule\n"
-        "except ModuleNotFoundError: import exogpu.schedule as schedule\n"
+        "import json, exogpu, exogpu.kernels as kernels, exogpu.schedule as schedule\n"
         "print(json.dumps([sorted(m.__all__) for m in (exogpu, schedule, kernels)]))"
     )
     done = subprocess.run(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -106,7 +108,8 @@ def changed(module: ModuleType, old: str, new: str, folder: Path) -> ModuleType:
     file.write_text(text.replace(old, new))
     found = ModuleType("changed")
     found.__file__ = str(file)
-    exec(compile(file.read_text(), str(file), "exec"), vars(found))
+    with patch.dict(sys.modules, {found.__name__: found}):  # dataclasses look their module up
+        exec(compile(file.read_text(), str(file), "exec"), vars(found))
     return found
 
 

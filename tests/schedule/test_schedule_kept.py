@@ -232,7 +232,7 @@ def test_what_only_this_process_knows_is_not_kept(keeping: None) -> None:
 def test_another_process_finds_it(verdicts: Path) -> None:
     program = (
         "import sys; sys.path.insert(0, 'tests/schedule'); import test_schedule_kept as t\n"
-        "with t.s.kept_steps(): t.derive()"
+        "import exogpu.schedule\nwith exogpu.schedule.kept_steps(): t.derive()"
     )
     found = []
     for seed in ("1", "2"):
