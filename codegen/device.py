@@ -329,7 +329,7 @@ def _is_load(stmt: Stmt) -> bool:
 
 
 def _unrolling(device: Device, stmt: For, lo: CExpr, hi: CExpr) -> Lines:
-    """What the compiler is told of a loop: as it was asked for, or all if that is few."""
+    """Returns the pragma of a loop: as it was asked for, or all iterations if these are few."""
     assert isinstance(stmt.mode, Seq)
     match stmt.mode.unroll:
         case None:

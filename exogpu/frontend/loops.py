@@ -65,7 +65,7 @@ def loop(node: ast.For, kind: str, body: Callable[[], Block], ctx: Context) -> F
 
 
 def _unrolling(node: ast.Call, ctx: Context) -> int | None:
-    """How many iterations `unroll=` asks for: 0 for all of them."""
+    """Reads how many iterations `unroll=` asks for: 0 for all of them."""
     match node.keywords:
         case []:
             return None

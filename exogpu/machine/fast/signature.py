@@ -99,8 +99,8 @@ class Signature:
 def exact_values(
     layout: Layout, parts: Parts, ends: Sequence[Affine]
 ) -> Callable[[Values], tuple[int, ...]]:
-    """What decides which elements and threads a loop of accesses has, in terms of the iterators
-    that are not inner ones; `ends` are those of the loop."""
+    """Returns the values of outer iterators on which the elements and threads of a loop of accesses
+    depend; `ends` are those of the loop."""
     scope, ranges = layout.scope, layout.scope.ranges
     inner = frozenset(parts.inner)
     texts: dict[str, None] = {}

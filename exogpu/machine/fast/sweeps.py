@@ -106,7 +106,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Table:
-    """What a loop does, by cell, and how many operations it has."""
+    """The effect of a loop, by cell, and the number of its operations."""
 
     groups: tuple[_Group, ...]
     operations: int
@@ -116,8 +116,8 @@ class _Table:
 
 
 def instances(context: Context, op: Loop) -> int | None:
-    """How many accesses a loop executes at most; None if it has anything else in it, or inner loops
-    whose bounds depend on its iterators."""
+    """Counts the accesses of a loop at most; None if it has anything else in it, or inner
+    loops whose bounds depend on its iterators."""
     return _in_loop(context, op, [])
 
 
@@ -243,8 +243,8 @@ class Sweep:
         )
 
     def _table(self) -> _Table | None:
-        """What the loop does at the present values of the outer iterators; None if that is too
-        long."""
+        """Finds the effect of the loop at these values of the outer iterators; None if that is
+        too long."""
         e = self._machine.values
         before = list(e)
         walk = _Walk(e, self._code)
@@ -472,7 +472,7 @@ class _Walk:
 
 
 def _length(block: tuple[_One | _Several, ...], e: Values) -> int:
-    """How many accesses a block has, if every guard holds."""
+    """Counts the accesses of a block, if every guard holds."""
     length = 0
     for op in block:
         if isinstance(op, _One):
