@@ -41,6 +41,7 @@ from exogpu.ir.walk import control_variables, evaluate
 from exogpu.machine.fast.arrivals import BarrierFacts
 from exogpu.machine.fast.cells import Store
 from exogpu.machine.fast.control import Scope
+from exogpu.machine.fast.first_writes import written_first
 from exogpu.machine.fast.records import (
     EVERYONE,
     RecordFacts,
@@ -51,7 +52,6 @@ from exogpu.machine.fast.records import (
     record_facts,
     sync_facts,
 )
-from exogpu.machine.fast.written import written_first
 from exogpu.machine.literal_records import own_arrival
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exogpu.machine import fast, literal
-from exogpu.machine.fast.written import written_first
+from exogpu.machine.fast.first_writes import written_first
 from tests.texts import made
 
 KERNEL = """
