@@ -8,19 +8,17 @@ sequential order of the machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable
 from typing import TYPE_CHECKING, assert_never
 
 from exogpu.amir.nodes import Loop
 from exogpu.ir.isltext import bexpr, conjunction, identifier
 from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, BExpr, CExpr, Interval, Point
+from exogpu.ir.nodes import Access, BExpr, Interval, Point
 from exogpu.ir.walk import control_variables
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.find.inversion import ELEMENT
-from exogpu.symbolic.find.loaded import Same, as_loaded, one_value, reads, same_loads
+from exogpu.symbolic.find.loaded import as_loaded, in_order, one_value, reads, same_loads
 from exogpu.symbolic.find.sharing import Sharing
 from exogpu.symbolic.sites import (
     Site,
@@ -57,10 +55,10 @@ class Frame:
         self.depth = len(loops)
         self.params = (*model.names, *(identifier(loop.iterator) for loop in loops))
         """All that a finding may depend on."""
-        self._read = model.mentioned(sites, self.depth)
+        self.read = model.mentioned(sites, self.depth)
         """What all relations read: those of an access that reads more have further parameters,
         since each costs every operation time."""
-        self._head = self._head_of(self._read)
+        self._head = self.head_of(self.read)
         self.sharing = Sharing(self.depth, self._head, model.definitions.expr)
         self._context: isl.Set | None = None
         self._numbers: dict[object, int] = {}
@@ -78,14 +76,15 @@ class Frame:
         self._single: dict[tuple[str, int], isl.Map] = {}
         self._pairs: dict[tuple[str, int, int], isl.Map] = {}
 
-    def _head_of(self, read: frozenset[Sym]) -> str:
+    def head_of(self, read: frozenset[Sym]) -> str:
+        """ISL text of the parameters among some names."""
         names = {identifier(name) for name in read}
         return f"[{', '.join(name for name in self.params if name in names)}] -> "
 
     @property
     def known(self) -> isl.Set:
         """The preconditions, on the parameters of all relations."""
-        return self.model.known(self._read)
+        return self.model.known(self.read)
 
     def context(self) -> isl.Set:
         """The parameters that occur: the exact context and the bounds of the frame's loops."""
@@ -188,8 +187,8 @@ class Frame:
                 if at >= self.depth or control_variables(b) & loaded
             ]
             bounds += [*map(bexpr, guards), *one_value(site)]
-            read = self._read.union(*map(control_variables, guards))
-            text = f"{self._head_of(read)}{{ {self._tuple(site)} : {conjunction(bounds)} }}"
+            read = self.read.union(*map(control_variables, guards))
+            text = f"{self.head_of(read)}{{ {self._tuple(site)} : {conjunction(bounds)} }}"
             known = self.model.known(read)
             self._domains[place] = rel.set_under(isl.parse_set(text), known).coalesce()
         return self._domains[place]
@@ -205,7 +204,7 @@ class Frame:
 
     def _touched(self, site: Site, access: Access) -> isl.Map:
         variable = self.model.variables[access.name]
-        read = self._read | self.model.read_by(*variable.shape, *expressions_of(access))
+        read = self.read | self.model.read_by(*variable.shape, *expressions_of(access))
         dims = [f"e{at}" for at in range(len(access.coords))]
         inside, expr = list[str](), self.model.expr
         for dim, coord, extent in zip(dims, access.coords, variable.shape, strict=True):
@@ -218,37 +217,25 @@ class Frame:
                 case _:
                     assert_never(coord)
         text = (
-            f"{self._head_of(read)}{{ {self._tuple(site)} -> V{access.name.number}"
+            f"{self.head_of(read)}{{ {self._tuple(site)} -> V{access.name.number}"
             f"[{', '.join(dims)}] : {conjunction(inside)} }}"
         )
         found = isl.restrict_domain(isl.parse_map(text), self._instances(site))
-        if read != self._read:
+        if read != self.read:
             found = rel.under(found, self.model.known(read))
         return found.coalesce()
 
-    def writers(self, read: Site, write: Site, name: Sym, at: Sequence[CExpr]) -> isl.Map:
-        """`[read -> element] -> write`: the write's iterators as expressions of the read's and of
-        the indices ELEMENT of the element."""
-        inner, rank = at[self.depth :], len(self.model.variables[name].shape)
-        read_by = self._read | (self.model.read_by(*inner) - {*ELEMENT})
-        element = ", ".join(map(identifier, ELEMENT[:rank]))
-        values = ", ".join(map(self.model.expr, inner))
-        return isl.parse_map(
-            f"{self._head_of(read_by)}{{ [{read.tuple_name}{self._tuple(read)} -> "
-            f"V{name.number}[{element}]] -> {write.tuple_name}[{values}] }}"
-        )
-
     def where(self, site: Site, condition: BExpr) -> isl.Set:
         """The instances of a site at which a condition of sizes and iterators holds."""
-        read = self._read | control_variables(self.model.definitions.condition(condition))
-        text = f"{self._head_of(read)}{{ {self._tuple(site)} : {self.model.condition(condition)} }}"
+        read = self.read | control_variables(self.model.definitions.condition(condition))
+        text = f"{self.head_of(read)}{{ {self._tuple(site)} : {self.model.condition(condition)} }}"
         found = isl.intersect(isl.parse_set(text), self._instances(site))
         return found.set_tuple_name(site.tuple_name)
 
     def in_range(self, site: Site, loop: Loop) -> isl.Set:
         """The tuples of a site, its instances among them, in which an iterator is in its range."""
-        read = self._read | self.model.read_by(loop.lo, loop.hi)
-        text = f"{self._head_of(read)}{{ {self._tuple(site)} : {self.model.in_range(loop)} }}"
+        read = self.read | self.model.read_by(loop.lo, loop.hi)
+        text = f"{self.head_of(read)}{{ {self._tuple(site)} : {self.model.in_range(loop)} }}"
         return isl.parse_set(text).set_tuple_name(site.tuple_name)
 
     def without_element(self, points: isl.Set, site: Site) -> isl.Map:
@@ -347,7 +334,7 @@ class Frame:
         key = (first.loops, second.loops, above)
         if key not in self._texts:
             inside = first.loops[self.depth :]
-            self._texts[key] = _lexicographic(
+            self._texts[key] = in_order(
                 len(inside),
                 len(second.loops) - self.depth,
                 common - self.depth,
@@ -520,12 +507,3 @@ class Frame:
         if depth is None or second.task != depth or first.loops[:depth] != second.loops[:depth]:
             return rel.empty_like(relation)
         return rel.equal_dims(relation, [(at, at) for at in range(max(0, depth - self.depth))])
-
-
-@cache
-def _lexicographic(
-    ins: int, outs: int, common: int, above: bool, alike: tuple[int, ...], loads: tuple[Same, ...]
-) -> isl.Map:
-    """The sequential order of two sites, whatever their bounds."""
-    order = rel.lexicographic(ins, outs, common, or_equal=above, alike=alike)
-    return as_loaded(order, loads)

@@ -21,7 +21,7 @@ from exogpu.solvers import isl_functions as functions
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.find.findings import Finding
 from exogpu.symbolic.find.frames import Frame
-from exogpu.symbolic.find.inversion import writer_of
+from exogpu.symbolic.find.inversion import ELEMENT, writer_of
 from exogpu.symbolic.find.loaded import same_loads
 from exogpu.symbolic.find.slots import SlotPairs
 from exogpu.symbolic.placed import Placed
@@ -77,7 +77,7 @@ def _reached(
             continue
         at = writer_of(write, read)
         if at is not None:
-            there = isl.intersect_map(by, frame.writers(read, write, name, at))
+            there = isl.intersect_map(by, _instances_at(frame, read, write, at))
             met = isl.intersect_map(left, functions.inputs_of(there))
             if not isl.is_empty(met):
                 written.append(Written(write, at=at))
@@ -130,6 +130,19 @@ def _with_same_values(frame: Frame, order: isl.Map, write: Site, read: Site) -> 
         order = rel.equal_dims(order, same.read)
         order = rel.equal_dims(order, [pair for pair in same.values if min(pair) >= 0])
     return order
+
+
+def _instances_at(frame: Frame, read: Site, write: Site, at: Sequence[CExpr]) -> isl.Map:
+    """`[read -> element] -> write`, by the write's iterators as expressions of the read's and of
+    ELEMENT."""
+    assert isinstance(write.op, Initialise)
+    name, inner, expr = write.op.access.name, at[frame.depth :], frame.model.expr
+    head = frame.head_of(frame.read | (frame.model.read_by(*inner) - {*ELEMENT}))
+    element = ", ".join(map(identifier, ELEMENT[: len(frame.model.variables[name].shape)]))
+    return isl.parse_map(
+        f"{head}{{ [{read.tuple_name}[{', '.join(frame.inner(read))}] -> V{name.number}[{element}]]"
+        f" -> {write.tuple_name}[{', '.join(map(expr, inner))}] }}"
+    )
 
 
 def _rank(write: Site, read: Site) -> tuple[int, bool, int, int]:

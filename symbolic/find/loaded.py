@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,15 @@ def as_loaded(pairs: isl.Map, loads: Sequence[Same], equal: int = 0) -> isl.Map:
         wrong = isl.subtract_map(read, rel.equal_dims(read, same.values))
         pairs = rel.coalesce(isl.subtract_map(pairs, wrong))
     return pairs
+
+
+@cache
+def in_order(
+    ins: int, outs: int, common: int, above: bool, alike: tuple[int, ...], loads: tuple[Same, ...]
+) -> isl.Map:
+    """The sequential order of two sites, whatever their bounds; `loads` are `same_loads`."""
+    order = rel.lexicographic(ins, outs, common, or_equal=above, alike=alike)
+    return as_loaded(order, loads)
 
 
 def _at(frame: Frame, name: Sym, site: Site) -> int:
