@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from exogpu.codegen.host import emit
+from exogpu.codegen.host_steps import emit
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain, usage
 from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90, gemv_f32
 

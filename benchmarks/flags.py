@@ -3,7 +3,7 @@
 exogpu compile benchmarks/flags.py -o build/gpu/flags --cubin
 """
 
-from exogpu.kernels.scan_shapes import SHAPES, Shape
+from exogpu.kernels.scan_rows import SHAPES, Shape
 from exogpu.kernels.scan_waves import make_scan
 from exogpu.kernels.total_f32 import make_total
 

@@ -3,7 +3,7 @@
 exogpu compile benchmarks/fragments.py -o build/gpu/fragments --cubin
 """
 
-from exogpu.hw.datatypes import f16
+from exogpu.hw.language import f16
 from exogpu.kernels.attention_sm90 import make_attention
 from exogpu.kernels.gemm_fused_sm90 import make_gemm_fused
 

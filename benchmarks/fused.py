@@ -6,7 +6,7 @@ exogpu compile benchmarks/fused.py -o build/gpu/fused --cubin
 from __future__ import annotations
 
 from exogpu.api import Procedure
-from exogpu.hw.datatypes import bf16, f32
+from exogpu.hw.language import bf16, f32
 from exogpu.kernels.gemm_fused_sm90 import RINGS, make_gemm_fused
 
 KERNELS: dict[str, Procedure] = {

@@ -284,8 +284,8 @@ def called(problem: Problem, gpu: str) -> str:
     are not installed, which the calls need to prove what does not ship proved."""
     sys.path.insert(0, str(ROOT))
     try:
-        from exogpu.kernels.calls import of_vector
-        from exogpu.kernels.choice import Product, fastest
+        from exogpu.kernels.gemm_calls import of_vector
+        from exogpu.kernels.select import Product, fastest
     except ImportError:
         return ""
     if not problem.N:

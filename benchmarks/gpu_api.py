@@ -148,14 +148,14 @@ def with_split_k(splitk: Kernel) -> None:
 
 def with_attention(folder: Path) -> None:
     """The call on arrays, by the kernels of the folder; float64 tells what is right."""
-    from exogpu.kernels import attending, attention
+    from exogpu.kernels import attention, attention_calls
 
     def kernel(D: int, causal: bool, G: int, dtype: str) -> Kernel:
         if G > 1 or dtype != "bf16":
             raise LaunchError("not in the folder")
         return Kernel.from_folder(folder, f"attention_sm90_{D}" + "_causal" * causal)
 
-    attending.kernel = kernel
+    attention_calls.kernel = kernel
     for shape, causal in (((2, 3, 500, 64), True), ((1, 2, 2100, 128), False)):
         q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
         lse = torch.full(shape[:3], float("nan"), device="cuda")

@@ -27,7 +27,7 @@ from exogpu.kernels import (
     gemm_splitk_sum_sm90,
     gemm_staged_sm90,
 )
-from exogpu.kernels.choice import TIMES, Product, Variant, among, shipped
+from exogpu.kernels.select import TIMES, Product, Variant, among, shipped
 
 SHIPPED = {
     **gemm_sm90.KERNELS,

@@ -23,7 +23,7 @@ import torch
 from gpu_results import RATES, Problem, Run, copied, moved, ours, timed
 
 from exogpu.codegen.runtime import Kernel
-from exogpu.kernels.scan_shapes import shape_of
+from exogpu.kernels.scan_rows import shape_of
 
 RUNS = 40
 AGAIN = 8

@@ -26,7 +26,7 @@ import torch
 from gpu_results import Problem, Run, moved
 
 from exogpu.codegen.runtime import Kernel
-from exogpu.kernels import grouped as calls
+from exogpu.kernels import grouped_calls
 
 RUNS = 40
 TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
@@ -115,7 +115,7 @@ def checks() -> Iterator[str]:
         for name, counts in mixes():
             for N, K in SHAPES:
                 A, B, offsets, C = arrays(counts, N, K, kind)
-                calls.grouped_gemm(A, B, offsets, out=C)
+                grouped_calls.grouped_gemm(A, B, offsets, out=C)
                 found = wrong(A, B, counts, C, kind)
                 yield found and f"grouped {kind}, {name}, {N} x {K}: {found}"
         for M, L, N in ((1, 1, 1), (33, 7, 129), (1000, 4096, 512), (65, 100, 4100), (7, 9, 20000)):
@@ -124,19 +124,19 @@ def checks() -> Iterator[str]:
             x = torch.randn(L, N, device="cuda").to(TYPES[kind])
             index = torch.randint(L, (M,), device="cuda", dtype=torch.int32)
             y = torch.full((M, N), float("nan"), device="cuda", dtype=x.dtype)
-            calls.gather_rows(x, index, out=y)
+            grouped_calls.gather_rows(x, index, out=y)
             yield "" if torch.equal(y, x[index.long()]) else f"gather {kind} {M} {L} {N}"
             index = torch.randperm(L + 3, device="cuda")[:L].int()
             y = torch.zeros(L + 3, N, device="cuda", dtype=x.dtype)
             wanted = y.clone()
             wanted[index.long()] = x
-            calls.scatter_rows(x, index, y)
+            grouped_calls.scatter_rows(x, index, y)
             yield "" if torch.equal(y, wanted) else f"scatter {kind} {L} {N}"
     for M in (1, 1000, 16384, 16385, 10**6):
         for bins in (1, 2, 255, 256, 257, 4096):
             x = torch.randint(bins, (M,), device="cuda", dtype=torch.int32)
             counts = torch.full((bins,), 7, device="cuda", dtype=torch.int32)
-            calls.histogram(x, bins, out=counts)
+            grouped_calls.histogram(x, bins, out=counts)
             right = torch.equal(counts.long(), torch.bincount(x, minlength=bins))
             yield "" if right else f"histogram of {M} in {bins}"
 
@@ -147,7 +147,7 @@ def problems() -> Iterator[Problem]:
         A, B, offsets, C = arrays(counts, N, K, "bf16")
         ends = list(accumulate(counts))
         runs: dict[str, Run] = {
-            "exogpu": partial(calls.grouped_gemm, A, B, offsets, out=C),
+            "exogpu": partial(grouped_calls.grouped_gemm, A, B, offsets, out=C),
             "loop": partial(each, A, B, ends, torch.empty_like(C)),
         }
         theirs = getattr(torch, "_grouped_mm", None)
@@ -166,12 +166,12 @@ def problems() -> Iterator[Problem]:
             index = torch.randperm(M, device="cuda").int()
             y = torch.empty_like(x)
             runs = {
-                "exogpu": partial(calls.gather_rows, x, index, out=y),
+                "exogpu": partial(grouped_calls.gather_rows, x, index, out=y),
                 "torch": partial(torch.index_select, x, 0, index, out=y),
             }
             yield f"gather {kind}", f"{M} x {N}", moved(x), runs
             runs = {
-                "exogpu": partial(calls.scatter_rows, x, index, y),
+                "exogpu": partial(grouped_calls.scatter_rows, x, index, y),
                 "torch": partial(y.index_copy_, 0, index.long(), x),
             }
             yield f"scatter {kind}", f"{M} x {N}", moved(x), runs
@@ -179,7 +179,7 @@ def problems() -> Iterator[Problem]:
         x = torch.randint(bins, (1 << 26,), device="cuda", dtype=torch.int32)
         out = torch.empty(bins, device="cuda", dtype=torch.int32)
         runs = {
-            "exogpu": partial(calls.histogram, x, bins, out=out),
+            "exogpu": partial(grouped_calls.histogram, x, bins, out=out),
             "torch": partial(torch.bincount, x, minlength=bins),
         }
         yield f"histogram, {bins} bins", str(x.numel()), 4.0 * x.numel(), runs
@@ -204,11 +204,13 @@ def main() -> int:
     if options.write:
         return gpu_results.write(__file__, options.write, RIGHT, table)
     of = cache(partial(Kernel.from_folder, options.folder))
-    calls.where = lambda rows: of(f"grouped_tiles_{rows}")
-    calls.rounds = lambda rows: of(f"grouped_rounds_{rows}")
-    calls.kernel = lambda kind, columns: of(calls.name_of(kind, columns))
-    calls.rows = lambda name, kind, columns: of(calls.name_of_rows(name, kind, columns))
-    calls.counting = lambda most: of(f"histogram_{most}")
+    grouped_calls.tile_divider = lambda rows: of(f"grouped_tiles_{rows}")
+    grouped_calls.rounds = lambda rows: of(f"grouped_rounds_{rows}")
+    grouped_calls.kernel = lambda kind, columns: of(grouped_calls.name_of(kind, columns))
+    grouped_calls.rows = lambda name, kind, columns: of(
+        grouped_calls.name_of_rows(name, kind, columns)
+    )
+    grouped_calls.counting = lambda most: of(f"histogram_{most}")
     random.seed(0)
     return gpu_results.keep(options.output, list(checks()), gpu_results.timed(problems(), RUNS))
 

@@ -23,8 +23,8 @@ from torch.nn import functional
 
 from exogpu.codegen.runtime import Kernel
 from exogpu.kernels.row_calls import row_shape_of
-from exogpu.kernels.rows import scan_shape, shape_of
-from exogpu.kernels.topk_shapes import topk_shape
+from exogpu.kernels.row_layout import scan_shape, shape_of
+from exogpu.kernels.topk_selection import topk_shape
 
 RUNS = 40
 EPS = 1e-5

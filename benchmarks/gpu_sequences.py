@@ -30,8 +30,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from exogpu.codegen.runtime import Kernel
-from exogpu.kernels import attending as calls
-from exogpu.kernels import attention_sm90
+from exogpu.kernels import attention_calls, attention_sm90, grouped_calls
 
 RUNS = 30
 PAGES = (16, 64, 256)
@@ -190,7 +189,7 @@ def checks() -> Iterator[str]:
         given = batch.arrays()
         y = torch.full_like(given["q"], float("nan"))
         sums = torch.full((batch.H, len(y)), float("nan"), device="cuda")
-        calls.attention_varlen(**given, causal=batch.causal, out=y, lse=sums)
+        attention_calls.attention_varlen(**given, causal=batch.causal, out=y, lse=sums)
         found = wrong(batch, given, y, sums)
         shown = (
             f"{batch.D} columns, {'causal, ' * batch.causal}{batch.rows} rows, {batch.keys} keys"
@@ -231,7 +230,9 @@ def problems() -> Iterator[Problem]:
         y = torch.empty_like(given["q"])
         sums = torch.empty(batch.H, len(y), device="cuda")
         runs: dict[str, Run] = {
-            "exogpu": partial(calls.attention_varlen, **given, causal=batch.causal, out=y, lse=sums)
+            "exogpu": partial(
+                attention_calls.attention_varlen, **given, causal=batch.causal, out=y, lse=sums
+            )
         }
         for name, make in (("varlen", varlen), ("loop", loop)):
             try:
@@ -263,14 +264,14 @@ def main() -> int:
     if options.write:
         return gpu_results.write(__file__, options.write, RIGHT, table)
     of = cache(partial(Kernel.from_folder, options.folder))
-    calls.where = lambda rows: of(f"grouped_tiles_{rows}")
+    grouped_calls.tile_divider = lambda rows: of(f"grouped_tiles_{rows}")
 
     def kernel(
         D: int, causal: bool, G: int, dtype: str = "bf16", *, packed: bool = False
     ) -> Kernel:
-        return of(attention_sm90.name_of(D, causal, G, calls._TYPES[dtype], packed))
+        return of(attention_sm90.name_of(D, causal, G, attention_calls._TYPES[dtype], packed))
 
-    calls.kernel = kernel
+    attention_calls.kernel = kernel
     return gpu_results.keep(options.output, list(checks()), gpu_results.timed(problems(), RUNS))
 
 

@@ -1,6 +1,6 @@
 """Shapes of long rows that `gpu_long_rows.py` compares, of each type and number of columns."""
 
-from exogpu.kernels.long_shapes import LongShape
+from exogpu.kernels.row_layout import LongShape
 
 CHOICES = ((16, 32, 2), (8, 32, 4), (32, 32, 1), (16, 16, 3))
 """(warps, elements of a thread, CTAs of a multiprocessor)"""

@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from exogpu.analysis.sizes import check_sizes
 from exogpu.cli.loader import load
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy
 from exogpu.machine import fast
-from exogpu.machine.assigned import CHOICES, dealt
+from exogpu.machine.concrete_program import CHOICES, dealt
 
 SMALL = {"L": 1, "H": 1, "B": 2, "G": 2, "T": 8, "K_split": 4, "W": 16, "bins": 256, "columns": 16}
 """Sizes that count batches, groups, slices and the like; the others are of the given size."""

@@ -76,8 +76,8 @@ def prove(name: str, factor: int) -> dict[str, object]:
     """Prove one kernel in this process, part by part as `check()` does."""
     procedure = at_sizes(kernels()[name], factor)
     from exogpu.solvers import smt
-    from exogpu.symbolic import prove as certify
-    from exogpu.symbolic.find.prover import analyse
+    from exogpu.symbolic import prove as symbolic_prove
+    from exogpu.symbolic.search.analysis import analyse
 
     z3 = 0.0
 
@@ -95,7 +95,7 @@ def prove(name: str, factor: int) -> dict[str, object]:
     front = process_time() - start
     findings = analyse(program)
     smt.ask_together = asked
-    proof = certify.prove(findings)
+    proof = symbolic_prove.prove(findings)
     smt.ask_together = together
     total, wall = process_time() - start, perf_counter() - clock
     assert not findings.violations and not findings.undecided, findings

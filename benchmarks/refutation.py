@@ -22,14 +22,14 @@ sys.path.insert(0, str(ROOT))
 
 from exogpu.amir import nodes as amir  # noqa: E402
 from exogpu.api import Procedure  # noqa: E402
-from exogpu.explain.words import distinct, hazards_of  # noqa: E402
-from exogpu.ir.types import Policy  # noqa: E402
+from exogpu.diagnostics.verdict import Policy  # noqa: E402
+from exogpu.explain.hazard_text import first_of_each_pair, hazards_of  # noqa: E402
 from exogpu.kernels.gemm_sm80 import gemm_sm80  # noqa: E402
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM_SM90  # noqa: E402
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as GEMM_SPLITK  # noqa: E402
 from exogpu.machine import fast  # noqa: E402
-from exogpu.pipeline import refuted  # noqa: E402
-from exogpu.pipeline.allsizes import answer  # noqa: E402
+from exogpu.pipeline import refutation  # noqa: E402
+from exogpu.pipeline.check import answer  # noqa: E402
 from tests.symbolic.kernel_mutants import Mutant, mutants  # noqa: E402
 
 KERNELS: dict[str, tuple[Procedure, dict[str, int]]] = {
@@ -76,7 +76,7 @@ def row(mutant: Mutant, sizes: dict[str, int]) -> Iterator[str]:
     if found.refutation is None:
         return
     first, told = 0.0, ()
-    for told in refuted.hazards(mutant.program, found.findings, found.refutation):
+    for told in refutation.hazards_of(mutant.program, found.findings, found.refutation):
         first = first or process_time() - start
     everything = process_time() - start
     repairs = sum(bool(hazard.help) for hazard in told)
@@ -93,7 +93,7 @@ def concrete(program: amir.Program, sizes: dict[str, int]) -> tuple[float, int, 
     start = process_time()
     found = fast.run(program, sizes, keep=fast.Keep.PAIRS)
     ran = process_time() - start
-    several = hazards_of(distinct(found.violations), sizes, program)
+    several = hazards_of(first_of_each_pair(found.violations), sizes, program)
     return ran, len(several), process_time() - start - ran
 
 

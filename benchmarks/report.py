@@ -13,8 +13,8 @@ from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLIT
 from exogpu.kernels.gemv_f32 import gemv
 from exogpu.report.build import build
-from exogpu.report.html import html
 from exogpu.report.markdown import markdown
+from exogpu.report.page import html
 
 SECONDS, BYTES = 5.0, 2_000_000
 """What a report may take."""

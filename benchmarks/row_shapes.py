@@ -1,7 +1,7 @@
 """The shapes of rows that `gpu_row_variants.py` compares."""
 
-from exogpu.kernels.rows import Shape
-from exogpu.kernels.topk_shapes import Part, TopkShape
+from exogpu.kernels.row_layout import Shape
+from exogpu.kernels.topk_selection import Part, TopkShape
 
 SHAPES = (
     Shape("bf16", 4, 2),

@@ -7,13 +7,11 @@ import sys
 from pathlib import Path
 
 from exogpu.kernels.norm_rows import make_layer_norm, make_rms_norm
-from exogpu.kernels.rows import TYPES
+from exogpu.kernels.row_layout import TYPES
 from exogpu.kernels.softmax_rows import make_softmax
-from exogpu.kernels.stencil_rows import make_stencil_rows
-from exogpu.kernels.stencil_tiles import make_stencil
+from exogpu.kernels.stencil_kernels import make_stencil, make_stencil_rows
 from exogpu.kernels.topk_rows import make_topk
-from exogpu.kernels.transpose_blocks import make_transpose_blocks
-from exogpu.kernels.transpose_tiles import make_transpose
+from exogpu.kernels.transpose_kernels import make_transpose, make_transpose_blocks
 
 sys.path.insert(0, str(Path(__file__).parent))
 from row_shapes import BLOCKS, SHAPES, STENCILS, TOPK

@@ -6,20 +6,16 @@ exogpu compile benchmarks/rows.py -o build/gpu/rows --cubin
 import sys
 from pathlib import Path
 
-from exogpu.kernels.cross_entropy_rows import make_cross_entropy
 from exogpu.kernels.long_rows import LONG_MAKERS
-from exogpu.kernels.long_shapes import LongShape
 from exogpu.kernels.norm_rows import make_layer_norm, make_rms_norm
 from exogpu.kernels.row_calls import row_shape_of
-from exogpu.kernels.rows import SCANNED, TYPES, scan_shape, shape_of
+from exogpu.kernels.row_layout import SCANNED, TYPES, LongShape, scan_shape, shape_of
 from exogpu.kernels.scan_rows import make_scan
-from exogpu.kernels.softmax_rows import make_softmax
-from exogpu.kernels.stencil_rows import make_stencil_rows
-from exogpu.kernels.stencil_tiles import make_stencil
+from exogpu.kernels.softmax_rows import make_cross_entropy, make_softmax
+from exogpu.kernels.stencil_kernels import make_stencil, make_stencil_rows
 from exogpu.kernels.topk_rows import make_topk
-from exogpu.kernels.topk_shapes import topk_shape
-from exogpu.kernels.transpose_blocks import make_transpose_blocks
-from exogpu.kernels.transpose_tiles import make_transpose
+from exogpu.kernels.topk_selection import topk_shape
+from exogpu.kernels.transpose_kernels import make_transpose, make_transpose_blocks
 
 sys.path.insert(0, str(Path(__file__).parent))
 from row_sizes import COLUMNS, TOPK

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from exogpu.hw.datatypes import bf16
+from exogpu.hw.language import bf16
 from exogpu.ir.types import BarrierMechanism
 from exogpu.kernels.attention_sm90 import make_attention
 from tests.codegen import role_kernels

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from exogpu.api import Procedure
-from exogpu.hw.datatypes import bf16, f16, f32
+from exogpu.hw.language import bf16, f16, f32
 from exogpu.kernels.gemm_sm90 import make_resident
 from exogpu.kernels.gemm_staged_sm90 import make_staged
 

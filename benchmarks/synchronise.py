@@ -18,7 +18,7 @@ from exogpu.api import Procedure, collecting
 from exogpu.ir.walk import walk
 from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90
 from exogpu.schedule import Synchronised, synchronise, text, without_synchronisation
-from exogpu.schedule.silent import SYNCHRONISATION
+from exogpu.schedule.checking.opened_procedure import SYNCHRONISATION
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "synchronise.md"

@@ -6,7 +6,7 @@ exogpu compile benchmarks/tiles.py -o build/gpu/tiles --cubin
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
-from exogpu.hw.datatypes import bf16, f16, f32
+from exogpu.hw.language import bf16, f16, f32
 from exogpu.isa.mn_major import Sm90_wgmma_mn_f16, Sm90_wgmma_rs_mn_f16
 from exogpu.isa.sm80 import Sm80_cp_async_copy
 from exogpu.isa.sm90 import (

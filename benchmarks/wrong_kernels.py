@@ -20,12 +20,11 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from exogpu.api import Procedure, collecting  # noqa: E402
-from exogpu.ir.types import Policy  # noqa: E402
-from exogpu.pipeline import refuted  # noqa: E402
-from exogpu.pipeline.allsizes import answer  # noqa: E402
-from exogpu.result.proof import Proving  # noqa: E402
-from exogpu.symbolic.find.conditions import Calls, weakest_condition  # noqa: E402
-from exogpu.symbolic.find.refute import Refutation  # noqa: E402
+from exogpu.diagnostics.verdict import Policy, Proving  # noqa: E402
+from exogpu.pipeline import refutation  # noqa: E402
+from exogpu.pipeline.check import answer  # noqa: E402
+from exogpu.symbolic.search.refute import Refutation  # noqa: E402
+from exogpu.symbolic.search.weakest_condition import Calls, weakest_condition  # noqa: E402
 
 CASES = ROOT / "tests" / "cases" / "refutations"
 
@@ -50,7 +49,7 @@ def row(name: str, kernel: Procedure) -> str:
     def hear(told: Proving | Refutation) -> None:
         nonlocal first
         if isinstance(told, Refutation):
-            refuted.first_hazard(program, told.sizes, told.violation, refuted.Failures())
+            refutation.first_hazard(program, told.sizes, told.violation, refutation.Failures())
             first = first or process_time() - start
 
     found = answer(program, hear)
@@ -59,8 +58,8 @@ def row(name: str, kernel: Procedure) -> str:
         word = "proved" if found.proof is not None else "undecided"
         return f"{name:32} {word:8} {judged:6.2f}"
     hazards = ()
-    for hazards in refuted.hazards(
-        program, found.findings, found.refutation, refuted.Failures(), facts.proc
+    for hazards in refutation.hazards_of(
+        program, found.findings, found.refutation, refutation.Failures(), facts.proc
     ):
         pass
     every = process_time() - start

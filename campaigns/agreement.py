@@ -35,16 +35,16 @@ from campaigns import cases
 from campaigns.needed import needs_syncs
 from campaigns.shapes import EVERY, GROUPS, MEANING, RUNNING, SHARES, TITLES
 from exogpu.amir import nodes as amir
-from exogpu.machine.contents import loads
-from exogpu.result.proof import Proof
-from exogpu.solvers import isl_budget, smt
-from exogpu.symbolic.find.prover import BUDGET, Findings, analyse
+from exogpu.diagnostics.verdict import Proof
+from exogpu.machine.index_contents import loads
+from exogpu.solvers import isl, smt
 from exogpu.symbolic.prove import prove
+from exogpu.symbolic.search.analysis import BUDGET, Findings, analyse
 from tests.machine.shapes import counted
 from tests.symbolic import agreement
 from tests.symbolic.shrink import listing, smaller
 
-isl_budget.LOUD = smt.LOUD = True
+isl.LOUD = smt.LOUD = True
 
 
 @dataclass

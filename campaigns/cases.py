@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from exogpu.trial.pool import Judge, Result, on_this_machine
+from exogpu.gpu_trial.pool import Judge, Result, on_this_machine
 
 ROOT = Path(__file__).parent.parent
 CAMPAIGNS = ROOT / "docs" / "campaigns.md"

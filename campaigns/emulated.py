@@ -35,9 +35,8 @@ from campaigns.gpu.programs import Program
 from campaigns.named import names, program_of
 from campaigns.reach import generate as reach
 from exogpu.api import Procedure
-from exogpu.result.errors import ExoGpuError
-from exogpu.trial.data import at_sizes
-from exogpu.trial.differences import difference
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.gpu_trial.run_data import at_sizes, difference
 
 SECONDS: Final = 40.0
 """For the check of one program."""

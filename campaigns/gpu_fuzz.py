@@ -23,8 +23,8 @@ from typing import Any
 
 from campaigns import cases
 from campaigns.gpu import page, sanitizing
-from exogpu.trial import judging
-from exogpu.trial.pool import Result, on_this_machine
+from exogpu.gpu_trial import pool
+from exogpu.gpu_trial.pool import Result, on_this_machine
 
 FOLDER = cases.ROOT / "build" / "gpu-fuzz"
 HANGS_AFTER = 60.0
@@ -60,10 +60,10 @@ def run(options: argparse.Namespace) -> int:
     folder: Path = options.output.resolve()
     files = [str(path) for path in sorted(folder.glob("*.zip"))]
     given = replace(cases.options(options), folder=folder, seconds=options.seconds)
-    results = cases.judge_all("run", files, judging.run_one, given)
+    results = cases.judge_all("run", files, pool.run_one, given)
     late = [case for case, result in results.items() if "hang" in result]
     # Alone, each has the GPU for itself: only what hangs again does hang.
-    again = dict(on_this_machine(1, late, judging.run_one, options.seconds)) if late else {}
+    again = dict(on_this_machine(1, late, pool.run_one, options.seconds)) if late else {}
     confirmed = {**results, **again}
     rewrite(folder / "run.jsonl", again)
     found = page.summary(emitted(folder, files), confirmed)
@@ -156,7 +156,7 @@ def write(options: argparse.Namespace) -> int:
 
 def one(options: argparse.Namespace) -> int:
     """One packed file, quickly: what runs under a checker."""
-    result = judging.run_quickly(str(options.file))
+    result = pool.run_quickly(str(options.file))
     print(result)
     return 1 if result["wrong"] else 0
 

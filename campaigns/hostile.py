@@ -39,7 +39,7 @@ from campaigns import cases  # noqa: E402
 
 # What a call would import is there before the first fork.
 from exogpu.cli.commands import app, main  # noqa: E402
-from exogpu.cli.outcome import STATUS, worst  # noqa: E402
+from exogpu.cli.exit_handler import STATUS, worst  # noqa: E402
 
 GIVEN: Final = 10
 """Seconds that --timeout gives to each check, where a command takes it."""

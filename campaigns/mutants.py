@@ -25,7 +25,7 @@ from rich.console import Console
 from campaigns import cases
 from examples import erroneous_synchronisation as paper
 from exogpu.api import Procedure
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM_SM90
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as GEMM_SPLITK

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from exogpu.amir import nodes as amir
 from exogpu.analysis.threadmap import threads_of
-from exogpu.ir.names import Sym
+from exogpu.ir.types import Sym
 from exogpu.machine import literal
 from tests.symbolic.agreement import Sizes
 

@@ -23,9 +23,8 @@ from time import perf_counter
 from rich.console import Console
 
 from campaigns import cases
-from exogpu.schedule import history, text
-from exogpu.schedule.primitive import refused
-from exogpu.schedule.procedures import assumptions
+from exogpu.schedule import history, primitive, text
+from exogpu.schedule.derivations import assumptions
 from tests.schedule.careless import CARELESS
 from tests.schedule.programs import program
 from tests.schedule.sequences import STEPS, differences, sequence
@@ -123,7 +122,7 @@ def careless() -> tuple[str, list[str]]:
     accepted = []
     for make in CARELESS:
         name = make.__name__.replace("_", " ")
-        found = refused("", make())
+        found = primitive.refused("", make())
         if found is None:
             accepted.append(f"{name} is accepted")
             continue
@@ -143,10 +142,10 @@ def page(tally: Tally, first: int) -> str:
 
     python -m campaigns.schedules --sequences {total} --seed {first} --write
 
-Last run: {date.today()}.  {count} sequences of {steps} accepted steps, {tally.longest} at most
-in one, on random small programs; on {tally.still} more no step was accepted, and {tally.unfit}
-had an error.  Each program is run one element at a time (`exogpu/meaning/naive.py`); what became of
-it is run so and as `p.run` does, at every size from {sizes} that the program admits, on whole
+Last run: {date.today()}.  {count} sequences of {steps} accepted steps, {tally.longest} at most in
+one, on random small programs; on {tally.still} more no step was accepted, and {tally.unfit} had an
+error.  Each program is run one element at a time (`exogpu/interpreter/elementwise.py`); what became
+of it is run so and as `p.run` does, at every size from {sizes} that the program admits, on whole
 numbers.  All results are compared bit by bit, but for floating point beyond 2^24, where the order
 of sums is seen.  {tally.assuming:,} sequences have steps that take floating point for real numbers,
 and say so; on whole numbers these are exact.

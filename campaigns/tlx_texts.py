@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from exogpu.importing.acquire import Compiled, compile_all
-from exogpu.importing.arguments import parse_call
+from exogpu.importing.kernel_arguments import parse_call
+from exogpu.importing.triton_compiler import Compiled, compile_all
 
 HALF: Final = "fp16[2048, 2048]"
 ROWS: Final = "fp16[32768, 128]"

@@ -21,8 +21,8 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from campaigns.tlx_texts import TUTORIALS
+from exogpu.diagnostics.verdict import Verdict
 from exogpu.imported import ImportedKernel, UnimportedKernel, from_file, from_source
-from exogpu.result.verdict import Verdict
 
 ADD: Final = "fp32[1024, 2048]"
 TILE: Final = "fp32[1024, 2048]:desc(32, 64)"

@@ -6,23 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from exogpu.codegen.errors import unsupported
-from exogpu.codegen.expressions import (
-    C_TYPE,
-    SIZE_OF,
-    Control,
-    c_control,
-    c_factor,
-    plus,
-    simplify,
-    times,
-)
-from exogpu.codegen.names import Names
+from exogpu.codegen import control_text
+from exogpu.codegen.names import Names, unsupported
 from exogpu.codegen.registers import without_thread
 from exogpu.codegen.storage import Storage
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, CExpr, CVar, FloorDiv, Int, Interval, Mod, Mul, Point
-from exogpu.ir.types import Space
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import Space, Sym
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +25,7 @@ class Operand:
     dtype: str = "float"
     scale: str = ""
     """Of a wgmma accumulator: the variable that is 0 before the product that overwrites it."""
-    extents: tuple[tuple[CExpr, ...], ...] = ()
+    extents: tuple[tuple[ir.CExpr, ...], ...] = ()
     """What each stride is the product of, in memory."""
 
     @property
@@ -54,15 +43,15 @@ class Accesses:
 
     storage: Mapping[Sym, Storage]
     names: Names
-    control: Control
+    control: control_text.Control
 
-    def element(self, access: Access) -> str:
+    def element(self, access: ir.Access) -> str:
         """One element, as an lvalue."""
         variable = self.storage[access.name]
-        firsts = [_first(c) for c in access.coords]
+        firsts = [_first_index(c) for c in access.coords]
         if variable.swizzle:
             offset = self._constant_offset(variable, firsts)
-            how = f"{variable.swizzle}, {SIZE_OF[variable.dtype]}"
+            how = f"{variable.swizzle}, {control_text.SIZE_OF[variable.dtype]}"
             return f"{self._pointer(access)}[swizzled<{how}>({offset})]"
         if variable.packed:
             word, half = self.packed(access)
@@ -71,43 +60,43 @@ class Accesses:
             return self._held(access, variable, variable.held.register(self._inside(access)))
         return self._at(access, firsts)
 
-    def is_packed(self, access: Access) -> bool:
+    def is_packed(self, access: ir.Access) -> bool:
         """Tests whether an element shares a register with another one."""
         return self.storage[access.name].packed
 
-    def packed(self, access: Access) -> tuple[str, str]:
+    def packed(self, access: ir.Access) -> tuple[str, str]:
         """The register of an element that is one of two, and which."""
         variable = self.storage[access.name]
         assert variable.held is not None, "what has no fragment has no elements"
         register = variable.held.register(self._inside(access))
-        half = without_thread(Mod(register, 2), access, self.control)
-        word = self._held(access, variable, FloorDiv(register, 2))
-        return word, c_control(half, self.control)
+        half = without_thread(ir.Mod(register, 2), access, self.control)
+        word = self._held(access, variable, ir.FloorDiv(register, 2))
+        return word, control_text.c_control(half, self.control)
 
-    def _inside(self, access: Access) -> list[CExpr]:
+    def _inside(self, access: ir.Access) -> list[ir.CExpr]:
         rank = self.storage[access.name].tile_rank
-        return [_first(c) for c in access.coords[len(access.coords) - rank :]]
+        return [_first_index(c) for c in access.coords[len(access.coords) - rank :]]
 
-    def _held(self, access: Access, variable: Storage, register: CExpr) -> str:
+    def _held(self, access: ir.Access, variable: Storage, register: ir.CExpr) -> str:
         """One of the registers of a thread that hold a tile."""
-        outer = [_first(c) for c in access.coords]
+        outer = [_first_index(c) for c in access.coords]
         for d in variable.kept:
             outer[d] = without_thread(outer[d], access, self.control)
         number = without_thread(register, access, self.control)
         text = self._registers(variable, outer, variable.kept)
-        return f"{text}[{c_control(number, self.control)}]"
+        return f"{text}[{control_text.c_control(number, self.control)}]"
 
-    def first(self, access: Access) -> str:
+    def first(self, access: ir.Access) -> str:
         """The first element of a window, as an lvalue."""
-        return self._at(access, [_first(c) for c in access.coords])
+        return self._at(access, [_first_index(c) for c in access.coords])
 
-    def operand(self, access: Access, distributed: int) -> Operand:
+    def operand(self, access: ir.Access, distributed: int) -> Operand:
         """A window; its first `distributed` interval coordinates belong to the threads."""
         variable = self.storage[access.name]
-        dtype = C_TYPE[variable.dtype]
-        intervals = [d for d, c in enumerate(access.coords) if isinstance(c, Interval)]
+        dtype = control_text.C_TYPE[variable.dtype]
+        intervals = [d for d, c in enumerate(access.coords) if isinstance(c, ir.Interval)]
         window = [d for d in intervals[distributed:]]
-        firsts = [_first(c) for c in access.coords]
+        firsts = [_first_index(c) for c in access.coords]
         if variable.space is Space.REGISTER:
             return self._register(access, variable, firsts, window, dtype)
         text = f"&{self._at(access, firsts)}"
@@ -116,9 +105,9 @@ class Accesses:
 
     def _register(
         self,
-        access: Access,
+        access: ir.Access,
         variable: Storage,
-        firsts: Sequence[CExpr],
+        firsts: Sequence[ir.CExpr],
         window: Sequence[int],
         dtype: str,
     ) -> Operand:
@@ -133,21 +122,21 @@ class Accesses:
             )
         if not inside:
             return Operand(self._at(access, firsts), (), dtype)
-        if simplify(firsts[inside[0]], self.control.constants) == Int(0):
+        if control_text.simplify(firsts[inside[0]], self.control.constants) == ir.Int(0):
             return Operand(self._registers(variable, firsts, variable.kept[:-1]), ("1",), dtype)
         return Operand(f"&{self._at(access, firsts)}", ("1",), dtype)
 
     def _tiles(
         self,
-        access: Access,
+        access: ir.Access,
         variable: Storage,
-        firsts: Sequence[CExpr],
+        firsts: Sequence[ir.CExpr],
         inside: Sequence[int],
         dtype: str,
     ) -> Operand:
         """The registers of a tile, an array; of all tiles along the last indices, arrays of it."""
         outer = variable.kept[: len(variable.kept) - len(inside)]
-        whole = [access.coords[d] == Interval(Int(0), variable.shape[d]) for d in inside]
+        whole = [access.coords[d] == ir.Interval(ir.Int(0), variable.shape[d]) for d in inside]
         if tuple(inside) != variable.kept[len(outer) :] or not all(whole):
             raise unsupported(
                 f"the window of {access.name} is not contiguous in registers",
@@ -159,15 +148,18 @@ class Accesses:
             scale = f"{self.names(variable.scale)}{self._indices(firsts, outer)}"
         return Operand(self._registers(variable, firsts, outer), (), dtype, scale)
 
-    def _pointer(self, access: Access) -> str:
+    def _pointer(self, access: ir.Access) -> str:
         """Returns the begin of a variable in memory; for a cluster's memory, of the part of the
         access's CTA."""
         variable, name = self.storage[access.name], self.names(access.name)
         if not variable.of_cluster or access in variable.own:
             return name
-        return f"of_cta({name}, {c_control(_first(access.coords[0]), self.control)})"
+        return (
+            f"of_cta({name}, "
+            f"{control_text.c_control(_first_index(access.coords[0]), self.control)})"
+        )
 
-    def _at(self, access: Access, firsts: Sequence[CExpr]) -> str:
+    def _at(self, access: ir.Access, firsts: Sequence[ir.CExpr]) -> str:
         """The element, or the fragment of a register tile, at the given indices."""
         variable = self.storage[access.name]
         if variable.space is Space.REGISTER:
@@ -179,50 +171,54 @@ class Accesses:
             return f"{name}[{self._constant_offset(variable, firsts)}]"
         return f"{name}[{self._global_offset(variable, firsts)}]"
 
-    def _registers(self, variable: Storage, firsts: Sequence[CExpr], dims: Sequence[int]) -> str:
+    def _registers(self, variable: Storage, firsts: Sequence[ir.CExpr], dims: Sequence[int]) -> str:
         return f"{self.names(variable.name)}{self._indices(firsts, dims)}"
 
-    def _indices(self, firsts: Sequence[CExpr], dims: Sequence[int]) -> str:
-        return "".join(f"[{c_control(firsts[d], self.control)}]" for d in dims)
+    def _indices(self, firsts: Sequence[ir.CExpr], dims: Sequence[int]) -> str:
+        return "".join(f"[{control_text.c_control(firsts[d], self.control)}]" for d in dims)
 
-    def _constant_offset(self, variable: Storage, firsts: Sequence[CExpr]) -> str:
-        offset: CExpr = Int(0)
+    def _constant_offset(self, variable: Storage, firsts: Sequence[ir.CExpr]) -> str:
+        offset: ir.CExpr = ir.Int(0)
         stride = 1
         for d, extent in reversed(list(zip(variable.kept, variable.extents, strict=True))):
-            index = simplify(firsts[d], self.control.constants)
-            term = times(stride, index) if isinstance(index, Int | CVar) else Mul(stride, index)
-            offset = plus(term if stride > 1 else index, offset)
+            index = control_text.simplify(firsts[d], self.control.constants)
+            term = (
+                control_text.times(stride, index)
+                if isinstance(index, ir.Int | ir.CVar)
+                else ir.Mul(stride, index)
+            )
+            offset = control_text.plus(term if stride > 1 else index, offset)
             stride *= extent
-        return c_control(offset, self.control)
+        return control_text.c_control(offset, self.control)
 
-    def _global_offset(self, variable: Storage, firsts: Sequence[CExpr]) -> str:
+    def _global_offset(self, variable: Storage, firsts: Sequence[ir.CExpr]) -> str:
         """`(i * n1 + j) * n2 + k`, 64 bits wide from the first product on."""
-        text = c_control(firsts[0], self.control)
+        text = control_text.c_control(firsts[0], self.control)
         if len(firsts) == 1:
             return text
         text = f"(long long)({text})"
         for at, (index, extent) in enumerate(zip(firsts[1:], variable.shape[1:], strict=True)):
             inner = text if at == 0 else f"({text})"
-            text = f"{inner} * {c_factor(extent, self.control)}"
-            if simplify(index, self.control.constants) != Int(0):
-                text += f" + ({c_control(index, self.control)})"
+            text = f"{inner} * {control_text.c_factor(extent, self.control)}"
+            if control_text.simplify(index, self.control.constants) != ir.Int(0):
+                text += f" + ({control_text.c_control(index, self.control)})"
         return text
 
-    def _stride(self, below: Sequence[CExpr]) -> str:
+    def _stride(self, below: Sequence[ir.CExpr]) -> str:
         if not below:
             return "1"
-        extents = [simplify(n, self.control.constants) for n in below]
-        known = [n.value for n in extents if isinstance(n, Int)]
+        extents = [control_text.simplify(n, self.control.constants) for n in below]
+        known = [n.value for n in extents if isinstance(n, ir.Int)]
         if len(known) == len(extents):
             return str(math.prod(known))
-        text = " * ".join(c_factor(n, self.control) for n in extents)
+        text = " * ".join(control_text.c_factor(n, self.control) for n in extents)
         return text if len(extents) == 1 else f"(long long){text}"
 
 
-def _below(variable: Storage, dim: int) -> tuple[CExpr, ...]:
+def _below(variable: Storage, dim: int) -> tuple[ir.CExpr, ...]:
     """The extents of what lies between one index of a dimension and the next."""
     return tuple(variable.shape[d] for d in variable.kept if d > dim)
 
 
-def _first(coord: Point | Interval) -> CExpr:
-    return coord.at if isinstance(coord, Point) else coord.lo
+def _first_index(coord: ir.Point | ir.Interval) -> ir.CExpr:
+    return coord.at if isinstance(coord, ir.Point) else coord.lo

@@ -6,14 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
-from exogpu.analysis.executors import CollectiveFacts
+from exogpu.analysis.thread_names import CollectiveFacts
 from exogpu.analysis.tiling import Tiling
-from exogpu.codegen import barriers, fences, flags, scalars, sync
+from exogpu.codegen import (
+    fences_and_flags,
+    scalar_text,
+    split_barriers,
+    sync,
+)
+from exogpu.codegen import (
+    names as codegen_names,
+)
 from exogpu.codegen.access import Accesses
-from exogpu.codegen.barriers import Barriers
-from exogpu.codegen.counting import Shared, counted
-from exogpu.codegen.errors import unsupported
-from exogpu.codegen.expressions import (
+from exogpu.codegen.control_text import (
     C_TYPE,
     Control,
     c_condition,
@@ -21,53 +26,19 @@ from exogpu.codegen.expressions import (
     is_nonnegative,
     simplify,
 )
-from exogpu.codegen.flags import Wait
-from exogpu.codegen.instructions import Calls, call_text, note_helpers
-from exogpu.codegen.lines import Lines, braces, comment
-from exogpu.codegen.loaded import load
-from exogpu.codegen.named import NamedBarriers
-from exogpu.codegen.names import CTA, LANE, THREAD, WARP, Names
+from exogpu.codegen.fences_and_flags import Wait
+from exogpu.codegen.hardware_barriers import NamedBarriers
+from exogpu.codegen.index_registers import SlotCounter, load
+from exogpu.codegen.instruction_text import Calls, call_text, note_helpers
 from exogpu.codegen.proxies import Proxies
 from exogpu.codegen.registers import pairs
-from exogpu.codegen.slots import SlotCounter
-from exogpu.codegen.smem import SharedLayout
-from exogpu.codegen.storage import Storage
-from exogpu.codegen.tensors import TensorMap
+from exogpu.codegen.shared_counting import Shared, count_block
+from exogpu.codegen.split_barriers import Barriers
+from exogpu.codegen.storage import SharedLayout, Storage
+from exogpu.codegen.tensor_map_text import TensorMap
 from exogpu.codegen.threads import condition_of_warps, inverse_of_loop
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Access,
-    Alloc,
-    Arrive,
-    Assign,
-    Await,
-    BarrierAlloc,
-    Block,
-    CallInstr,
-    CallProc,
-    CExpr,
-    Const,
-    CudaTasks,
-    CudaThreads,
-    DeviceFunction,
-    Fence,
-    For,
-    Free,
-    If,
-    Int,
-    Loaded,
-    Pass,
-    Point,
-    Reduce,
-    Seq,
-    Slot,
-    Stmt,
-    Truth,
-    Uninit,
-    Warps,
-    WindowStmt,
-)
-from exogpu.ir.types import DataType, Space
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import DataType, Space, Sym
 from exogpu.ir.walk import accesses, control_variables, walk
 
 UNROLL_LIMIT = 16
@@ -95,43 +66,50 @@ class Device:
     facts: CollectiveFacts
     storage: Mapping[Sym, Storage]
     shared: SharedLayout
-    names: Names
+    names: codegen_names.Names
     control: Control
     path: Path
     barriers: Barriers
     named: NamedBarriers
     proxies: Proxies
     maps: Mapping[TensorMap, Sym]
-    waits: Mapping[Await, Wait]
+    waits: Mapping[ir.Await, Wait]
     """By Await of a flag, for how many arrivals."""
     counts: Shared
     """The barrier variables that this path counts for others, too."""
     access: Accesses = field(init=False)
-    paired: set[Stmt] = field(default_factory=set)
+    paired: set[ir.Stmt] = field(default_factory=set)
     """Statements that write both elements of a register, one right after the other."""
     helpers: list[str] = field(default_factory=list)
     """Names of the helper functions that the text calls, in order of first use."""
 
     def __post_init__(self) -> None:
         self.access = Accesses(self.storage, self.names, self.control)
-        self.control.nonnegative |= {THREAD, WARP, LANE, CTA}
+        self.control.nonnegative |= {
+            codegen_names.THREAD,
+            codegen_names.WARP,
+            codegen_names.LANE,
+            codegen_names.CTA,
+        }
 
     def calls(self) -> Calls:
         """Returns the context for lowering instruction calls."""
         return Calls(self.access, self.facts, self.barriers, self.maps, self.helpers)
 
 
-def block(device: Device, statements: Block) -> Lines:
+def block(device: Device, statements: ir.Block) -> codegen_names.Lines:
     """The statements of a block that this path executes."""
     with device.names.scope():
-        made: list[tuple[Stmt, Lines, set[Sym]]] = []
+        made: list[tuple[ir.Stmt, codegen_names.Lines, set[Sym]]] = []
         for at, stmt in enumerate(statements):
             with device.names.recording() as spelled:
                 lines = statement(device, stmt)
-            if _is_load(stmt) and not all(isinstance(s, Free) for s in statements[at + 1 :]):
-                lines = braces("", lines) if lines else []  # other names follow in the block
+            if _is_load(stmt) and not all(isinstance(s, ir.Free) for s in statements[at + 1 :]):
+                lines = (
+                    codegen_names.braces("", lines) if lines else []
+                )  # other names follow in the block
             made.append((stmt, lines, spelled))
-        after: Lines = []
+        after: codegen_names.Lines = []
         used: set[Sym] = set()
         for stmt, lines, spelled in reversed(made):
             if _needed(device, stmt, lines, after, used):
@@ -141,102 +119,115 @@ def block(device: Device, statements: Block) -> Lines:
         return after
 
 
-def _needed(device: Device, stmt: Stmt, lines: Lines, after: Lines, used: set[Sym]) -> bool:
+def _needed(
+    device: Device,
+    stmt: ir.Stmt,
+    lines: codegen_names.Lines,
+    after: codegen_names.Lines,
+    used: set[Sym],
+) -> bool:
     """Tests whether a statement's lines are needed: declarations that are used, no fence twice."""
     match stmt:
-        case Alloc() if lines:
+        case ir.Alloc() if lines:
             scale = device.storage[stmt.name].scale
             names = (stmt.name,) if scale is None else (stmt.name, scale)
             return not used.isdisjoint(names)
-        case BarrierAlloc() if lines:
+        case ir.BarrierAlloc() if lines:
             return stmt.name in used
-        case Free():
+        case ir.Free():
             return lines != after[: len(lines)]
         case _:
             return True
 
 
-def statement(device: Device, stmt: Stmt) -> Lines:
+def statement(device: Device, stmt: ir.Stmt) -> codegen_names.Lines:
     """The lines of one statement; none where the path does not execute it."""
     match stmt:
-        case For(mode=CudaThreads()):
+        case ir.For(mode=ir.CudaThreads()):
             return thread_loop(device, stmt)
-        case For(mode=CudaTasks()):
-            raise unsupported(
+        case ir.For(mode=ir.CudaTasks()):
+            raise codegen_names.unsupported(
                 "this cuda_tasks loop stands below something that is no cuda_tasks loop",
                 stmt.span,
                 "nest cuda_tasks loops directly in each other, outermost in the kernel",
             )
-        case For(mode=Seq()):
+        case ir.For(mode=ir.Seq()):
             return sequential_loop(device, stmt)
-        case For(mode=Slot(barrier), hi=Int(ring)):
+        case ir.For(mode=ir.Slot(barrier), hi=ir.Int(ring)):
             return slot(device, stmt, device.barriers.slots[barrier][ring])
-        case For(mode=Loaded()):
-            return loaded(device, stmt)
-        case For():
+        case ir.For(mode=ir.Loaded()):
+            return emit_load(device, stmt)
+        case ir.For():
             raise AssertionError(stmt.mode)
-        case If():
+        case ir.If():
             return conditional(device, stmt)
-        case Warps():
+        case ir.Warps():
             return warps(device, stmt)
-        case Assign() | Reduce():
+        case ir.Assign() | ir.Reduce():
             return [source(stmt), _scalar(device, stmt)]
-        case CallInstr():
+        case ir.CallInstr():
             return [source(stmt), *call_text(device.calls(), stmt)]
-        case Alloc():
+        case ir.Alloc():
             return allocation(device, stmt)
-        case BarrierAlloc():
-            lines = barriers.allocation(device.barriers, stmt)
+        case ir.BarrierAlloc():
+            lines = split_barriers.allocation(device.barriers, stmt)
             return [source(stmt), *lines] if lines else []
-        case Fence():
-            return [source(stmt), *fences.fence(device, stmt)]
-        case Arrive() if flags.is_flag(device, stmt.targets[0]):
-            return [source(stmt), *flags.arrive(device, stmt)]
-        case Await() if flags.is_flag(device, stmt.barrier):
-            return [source(stmt), *flags.wait(device, stmt)]
-        case Arrive():
+        case ir.Fence():
+            return [source(stmt), *fences_and_flags.fence(device, stmt)]
+        case ir.Arrive() if fences_and_flags.is_flag(device, stmt.targets[0]):
+            return [source(stmt), *fences_and_flags.arrive(device, stmt)]
+        case ir.Await() if fences_and_flags.is_flag(device, stmt.barrier):
+            return [source(stmt), *fences_and_flags.wait(device, stmt)]
+        case ir.Arrive():
             return [
                 source(stmt),
-                *barriers.arrive(device.barriers, stmt, fences.where(device, stmt)),
+                *split_barriers.arrive(
+                    device.barriers, stmt, fences_and_flags.rows_place(device, stmt)
+                ),
             ]
-        case Await():
-            return [source(stmt), *barriers.wait(device.barriers, stmt, fences.where(device, stmt))]
-        case Free():
+        case ir.Await():
+            return [
+                source(stmt),
+                *split_barriers.wait(
+                    device.barriers, stmt, fences_and_flags.rows_place(device, stmt)
+                ),
+            ]
+        case ir.Free():
             if stmt.name not in device.proxies.freed:
                 return []
             return sync.emit("proxy fence at free", space=device.proxies.freed_space)
-        case Pass() | Uninit():
+        case ir.Pass() | ir.Uninit():
             return []
-        case DeviceFunction() | CallProc() | WindowStmt():
+        case ir.DeviceFunction() | ir.CallProc() | ir.WindowStmt():
             raise AssertionError(f"{stmt} does not stand in a kernel")
         case _:
             assert_never(stmt)
 
 
-def source(stmt: Stmt) -> str:
+def source(stmt: ir.Stmt) -> str:
     """The comment that names a statement's source line."""
     text = stmt.span.text.strip()
-    return comment(f"{stmt.span.line}: {text}") if stmt.span.line else "//"
+    return codegen_names.comment(f"{stmt.span.line}: {text}") if stmt.span.line else "//"
 
 
 # --- loops and conditions -------------------------------------------------------------------
 
 
-def thread_loop(device: Device, stmt: For) -> Lines:
+def thread_loop(device: Device, stmt: ir.For) -> codegen_names.Lines:
     """`for y in cuda_threads(lo, hi, unit) do s` lowers to `if (int y = f; g) { s }`."""
     parent, child = device.facts.scope[stmt], device.facts.inner[stmt]
     assert parent is not None
     inverse = inverse_of_loop(stmt, parent, child)
     value = simplify(inverse.value, device.control.constants)
-    if isinstance(value, Int):
+    if isinstance(value, ir.Int):
         device.control.constants[stmt.iterator] = value.value
         condition = inverse.condition
         inside = block(device, stmt.body)
         if not inside:
             return []
-        if condition == Truth(True):
-            return braces(f"/* {stmt.iterator.name} = {value.value} */", inside)
-        lines = braces(f"if ({c_condition(condition, device.control)})", inside)
+        if condition == ir.Truth(True):
+            return codegen_names.braces(f"/* {stmt.iterator.name} = {value.value} */", inside)
+        lines = codegen_names.braces(f"if ({c_condition(condition, device.control)})", inside)
         return _else_counted(device, lines, stmt.body)
     device.control.iterate(stmt.iterator, stmt.lo, stmt.hi)
     device.control.threads.add(stmt.iterator)
@@ -250,17 +241,17 @@ def thread_loop(device: Device, stmt: For) -> Lines:
     if not inside:
         return []
     pins = _pins(device, stmt, parent)
-    lines = braces(f"if (const int {name} = {text}; {condition_text})", inside)
+    lines = codegen_names.braces(f"if (const int {name} = {text}; {condition_text})", inside)
     return [source(stmt), *pins, *lines, *pins]
 
 
-def _pins(device: Device, stmt: For, parent: Tiling) -> Lines:
+def _pins(device: Device, stmt: ir.For, parent: Tiling) -> codegen_names.Lines:
     """Before and after a loop over a fragment: registers of wgmma are computed with between the
     waits around it, and not where the compiler would like to."""
     if device.facts.inner[stmt].threads != 1 or parent.threads == 1:
         return []
     touched = {access.name: None for inner in walk(stmt.body) for access in accesses(inner)}
-    lines: Lines = []
+    lines: codegen_names.Lines = []
     for name in touched:
         if name in device.storage and device.storage[name].pinned:
             lines.append(f"pinned({device.names(name)});")
@@ -268,10 +259,10 @@ def _pins(device: Device, stmt: For, parent: Tiling) -> Lines:
     return lines
 
 
-def sequential_loop(device: Device, stmt: For) -> Lines:
+def sequential_loop(device: Device, stmt: ir.For) -> codegen_names.Lines:
     """`for i in seq(lo, hi)`."""
     if _is_of_others(device, stmt.body):
-        return counted(device.access, device.facts, device.barriers, device.counts, (stmt,))
+        return count_block(device.access, device.facts, device.barriers, device.counts, (stmt,))
     control = device.control
     lo, hi = simplify(stmt.lo, control.constants), simplify(stmt.hi, control.constants)
     first, end = c_control(lo, control), c_control(hi, control)
@@ -285,18 +276,18 @@ def sequential_loop(device: Device, stmt: For) -> Lines:
     if not inside:
         return []
     head = f"for (int {name} = {first}; {name} < {end}; ++{name})"
-    return [source(stmt), *_unrolling(device, stmt, lo, hi), *braces(head, inside)]
+    return [source(stmt), *_unrolling(device, stmt, lo, hi), *codegen_names.braces(head, inside)]
 
 
-def _is_of_others(device: Device, statements: Block) -> bool:
+def _is_of_others(device: Device, statements: ir.Block) -> bool:
     """Tests whether other warp groups execute everything in a block."""
     return device.path.by_role and all(
-        isinstance(stmt, Warps) and device.facts.inner[stmt].group != device.path.group
+        isinstance(stmt, ir.Warps) and device.facts.inner[stmt].group != device.path.group
         for stmt in statements
     )
 
 
-def slot(device: Device, stmt: For, counter: SlotCounter) -> Lines:
+def slot(device: Device, stmt: ir.For, counter: SlotCounter) -> codegen_names.Lines:
     """The binding of a slot: what this thread has counted."""
     control = device.control
     control.iterate(stmt.iterator, stmt.lo, stmt.hi)
@@ -306,10 +297,10 @@ def slot(device: Device, stmt: For, counter: SlotCounter) -> Lines:
         counted = device.names(counter.name)
         name = device.names.declare(stmt.iterator)
         inside = block(device, stmt.body)
-    return braces("", [f"const int {name} = {counted};", *inside]) if inside else []
+    return codegen_names.braces("", [f"const int {name} = {counted};", *inside]) if inside else []
 
 
-def loaded(device: Device, stmt: For) -> Lines:
+def emit_load(device: Device, stmt: ir.For) -> codegen_names.Lines:
     """A value from memory, and the rest of its block: no braces."""
     with device.names.scope():
         bound = load(device.access, stmt)
@@ -320,17 +311,17 @@ def loaded(device: Device, stmt: For) -> Lines:
     return [source(stmt), bound, *inside]
 
 
-_TELLING: Final = (Assign, Reduce, CallInstr, Fence, Arrive, Await)
+_TELLING: Final = (ir.Assign, ir.Reduce, ir.CallInstr, ir.Fence, ir.Arrive, ir.Await)
 """Statements that are some path's."""
 
 
-def _is_load(stmt: Stmt) -> bool:
-    return isinstance(stmt, For) and isinstance(stmt.mode, Loaded)
+def _is_load(stmt: ir.Stmt) -> bool:
+    return isinstance(stmt, ir.For) and isinstance(stmt.mode, ir.Loaded)
 
 
-def _unrolling(device: Device, stmt: For, lo: CExpr, hi: CExpr) -> Lines:
+def _unrolling(device: Device, stmt: ir.For, lo: ir.CExpr, hi: ir.CExpr) -> codegen_names.Lines:
     """Returns the pragma of a loop: as it was asked for, or all iterations if these are few."""
-    assert isinstance(stmt.mode, Seq)
+    assert isinstance(stmt.mode, ir.Seq)
     match stmt.mode.unroll:
         case None:
             return ["#pragma unroll"] if _unrolled(device, stmt, lo, hi) else []
@@ -340,12 +331,12 @@ def _unrolling(device: Device, stmt: For, lo: CExpr, hi: CExpr) -> Lines:
             return [f"#pragma unroll {count}"]
 
 
-def _unrolled(device: Device, stmt: For, lo: CExpr, hi: CExpr) -> bool:
-    if not (isinstance(lo, Int) and isinstance(hi, Int)):
+def _unrolled(device: Device, stmt: ir.For, lo: ir.CExpr, hi: ir.CExpr) -> bool:
+    if not (isinstance(lo, ir.Int) and isinstance(hi, ir.Int)):
         return False
     count, inside = hi.value - lo.value, tuple(walk(stmt.body))
     short = count <= UNROLL_LIMIT and count * len(inside) <= UNROLLED_STATEMENTS
-    if short and not any(isinstance(one, Fence | Arrive | Await) for one in inside):
+    if short and not any(isinstance(one, ir.Fence | ir.Arrive | ir.Await) for one in inside):
         return True
     return any(
         stmt.iterator in control_variables(index)
@@ -354,59 +345,61 @@ def _unrolled(device: Device, stmt: For, lo: CExpr, hi: CExpr) -> bool:
     )
 
 
-def _chosen(device: Device, stmt: Stmt) -> Iterator[CExpr]:
+def _chosen(device: Device, stmt: ir.Stmt) -> Iterator[ir.CExpr]:
     """Yields the expressions that choose the registers of a statement: indices, and, beside a tile,
     the operands that choose an instruction's part."""
     used = [a for a in accesses(stmt) if a.name in device.storage]
     held = [a for a in used if device.storage[a.name].space is Space.REGISTER]
     for access in held:
         for coord in access.coords:
-            yield coord.at if isinstance(coord, Point) else coord.lo
-    if isinstance(stmt, CallInstr) and any(device.storage[a.name].tile_rank for a in held):
+            yield coord.at if isinstance(coord, ir.Point) else coord.lo
+    if isinstance(stmt, ir.CallInstr) and any(device.storage[a.name].tile_rank for a in held):
         for argument in stmt.arguments:
-            if not isinstance(argument, Access | Const):
+            if not isinstance(argument, ir.Access | ir.Const):
                 yield argument
 
 
-def conditional(device: Device, stmt: If) -> Lines:
+def conditional(device: Device, stmt: ir.If) -> codegen_names.Lines:
     """`if b: s` with its `else`."""
     body, orelse = block(device, stmt.body), block(device, stmt.orelse)
     if not body and not orelse:
         return []
     condition = c_condition(stmt.condition, device.control)
-    lines = [source(stmt), *braces(f"if ({condition})", body)]
+    lines = [source(stmt), *codegen_names.braces(f"if ({condition})", body)]
     if orelse:
-        lines[-1:] = braces("} else", orelse)
+        lines[-1:] = codegen_names.braces("} else", orelse)
     return lines
 
 
-def warps(device: Device, stmt: Warps) -> Lines:
+def warps(device: Device, stmt: ir.Warps) -> codegen_names.Lines:
     """`with CudaWarps`: nothing on the paths of other warp groups."""
     parent, child = device.facts.scope[stmt], device.facts.inner[stmt]
     assert parent is not None
     if device.path.by_role and child.group != device.path.group:
-        return counted(device.access, device.facts, device.barriers, device.counts, stmt.body)
+        return count_block(device.access, device.facts, device.barriers, device.counts, stmt.body)
     condition = condition_of_warps(stmt, parent, child)
     inside = block(device, stmt.body)
     if not inside:
         return []
     path, chosen = device.path, child.dims[-1].ops[-1]
     if path.by_role and (chosen.offset, chosen.box) == (32 * path.first, 32 * path.count):
-        return [source(stmt), *braces("", inside)]
-    lines = braces(f"if ({c_condition(condition, device.control)})", inside)
+        return [source(stmt), *codegen_names.braces("", inside)]
+    lines = codegen_names.braces(f"if ({c_condition(condition, device.control)})", inside)
     return [source(stmt), *_else_counted(device, lines, stmt.body)]
 
 
-def _else_counted(device: Device, lines: Lines, body: Block) -> Lines:
+def _else_counted(
+    device: Device, lines: codegen_names.Lines, body: ir.Block
+) -> codegen_names.Lines:
     """Adds an `else` to braces, with the counting of threads that do not enter them."""
-    others = counted(device.access, device.facts, device.barriers, device.counts, body)
-    return [*lines[:-1], *braces("} else", others)] if others else lines
+    others = count_block(device.access, device.facts, device.barriers, device.counts, body)
+    return [*lines[:-1], *codegen_names.braces("} else", others)] if others else lines
 
 
 # --- data -----------------------------------------------------------------------------------
 
 
-def allocation(device: Device, stmt: Alloc) -> Lines:
+def allocation(device: Device, stmt: ir.Alloc) -> codegen_names.Lines:
     """Registers are C++ arrays; shared variables point into the dynamic shared memory."""
     variable = device.storage[stmt.name]
     name = device.names.declare(stmt.name)
@@ -425,12 +418,12 @@ def allocation(device: Device, stmt: Alloc) -> Lines:
     return lines
 
 
-def _scalar(device: Device, stmt: Assign | Reduce) -> str:
+def _scalar(device: Device, stmt: ir.Assign | ir.Reduce) -> str:
     def of(name: Sym) -> DataType:
         return device.storage[name].dtype
 
     place = device.access.element
     if not device.access.is_packed(stmt.target):
-        return scalars.statement(stmt, of, place)
+        return scalar_text.statement(stmt, of, place)
     word, half = device.access.packed(stmt.target)
-    return scalars.half_statement(stmt, of, place, word, half, paired=stmt in device.paired)
+    return scalar_text.half_statement(stmt, of, place, word, half, paired=stmt in device.paired)

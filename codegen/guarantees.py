@@ -166,14 +166,14 @@ EFFECTS: Final[Mapping[str, Effect]] = {
 # fmt: on
 
 
-def after(rows: Iterable[str], kind: Kind, known: Facts) -> Facts:
+def facts_after(rows: Iterable[str], kind: Kind, known: Facts) -> Facts:
     """Returns the facts about an access after the rows, in order."""
     for row in rows:
         known = EFFECTS[row].on(kind, known)
     return known
 
 
-def needed(first: Kind, second: Kind) -> Facts:
+def ordering_facts(first: Kind, second: Kind) -> Facts:
     """Returns the facts about an access of the first kind that order one of the second after it, on
     one location (PTX ISA: memory consistency model, proxies; wgmma.fence).
 

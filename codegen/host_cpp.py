@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
-from exogpu.analysis.instances import least
-from exogpu.codegen import scalars
+from exogpu.analysis.domain import least
+from exogpu.codegen import device, scalar_text
 from exogpu.codegen.access import Accesses
-from exogpu.codegen.device import source
-from exogpu.codegen.errors import unsupported
-from exogpu.codegen.expressions import (
+from exogpu.codegen.control_text import (
     C_TYPE,
     SIZE_OF,
     Control,
@@ -25,40 +23,29 @@ from exogpu.codegen.expressions import (
     c_factor,
     is_nonnegative,
 )
-from exogpu.codegen.fits import check_host, size_ranges
-from exogpu.codegen.instructions import constant_text, grouped, helper_text, note_helpers
-from exogpu.codegen.kernels import Kernel, written
-from exogpu.codegen.lines import Lines, braces
-from exogpu.codegen.names import Names
-from exogpu.codegen.render import ContractText, HeaderText, HostText, render_header, render_host
-from exogpu.codegen.reserved import TEMPLATE
-from exogpu.codegen.storage import Storage
-from exogpu.codegen.stream import argument_of, run_of
-from exogpu.codegen.tensors import TensorMap
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Access,
-    Alloc,
-    Assign,
-    BarrierAlloc,
-    Block,
-    CallInstr,
-    CExpr,
-    ControlParam,
-    DataParam,
-    DeviceFunction,
-    Fence,
-    For,
-    Free,
-    If,
-    Pass,
-    Proc,
-    Reduce,
-    Seq,
-    Stmt,
-    Uninit,
+from exogpu.codegen.fits_int32 import check_host, size_ranges
+from exogpu.codegen.instruction_text import (
+    argument_of,
+    constant_text,
+    grouped,
+    helper_text,
+    note_helpers,
+    run_of,
 )
-from exogpu.ir.types import DataType, Memcpy, Memset, Policy, QualTL, Space
+from exogpu.codegen.kernel_text import Kernel, written_variables
+from exogpu.codegen.names import TEMPLATE, Lines, Names, braces, unsupported
+from exogpu.codegen.render_files import (
+    ContractText,
+    HeaderText,
+    HostText,
+    render_header,
+    render_host,
+)
+from exogpu.codegen.storage import Storage
+from exogpu.codegen.tensor_map_text import TensorMap
+from exogpu.diagnostics.verdict import Policy
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import DataType, Memcpy, Memset, QualTL, Space, Sym
 from exogpu.ir.walk import accesses, walk
 
 MAPPED_TYPE: Mapping[DataType, int] = {
@@ -100,7 +87,7 @@ class Host:
     """Context for lowering the statements of the CPU part."""
 
     storage: Mapping[Sym, Storage]
-    kernels: Mapping[Stmt, Kernel]
+    kernels: Mapping[ir.Stmt, Kernel]
     access: Accesses
     names: Names
     control: Control
@@ -119,28 +106,28 @@ def host_files(text: HostText) -> HostFiles:
 
 
 def host_text(
-    proc: Proc, storage: Mapping[Sym, Storage], kernels: Mapping[Stmt, Kernel]
+    proc: ir.Proc, storage: Mapping[Sym, Storage], kernels: Mapping[ir.Stmt, Kernel]
 ) -> HostText:
     """Lowers the CPU part to C++. Raises ExoGpuError (G806) for what has no lowering."""
     names = Names()
     for word in (*TEMPLATE.split(), *(made.text.name for made in kernels.values())):
         names.declare(Sym(word))
     control = Control(names)
-    changed = written(proc.body)
+    changed = written_variables(proc.body)
     parameters, checks = [], []
     for param in proc.params:
         name = names.declare(param.name)
         match param:
-            case ControlParam():
+            case ir.ControlParam():
                 parameters.append(f"long long {name}")
                 if param.kind == "size":
                     control.nonnegative.add(param.name)
                     checks.append(f"{name} >= {least(proc, param.name)}")
-            case DataParam():
+            case ir.DataParam():
                 const = "" if param.name in changed else "const "
                 parameters.append(f"{const}{C_TYPE[param.dtype]}* {name}")
     checks += [c_condition(p, control) for p in proc.preconditions]
-    arrays = [p for p in proc.params if isinstance(p, DataParam)]
+    arrays = [p for p in proc.params if isinstance(p, ir.DataParam)]
     aligned = [names(p.name) for p in arrays if p.memory.space is Space.GLOBAL]
     owned = frozenset(p.name for p in arrays)
     dependents = any(made.dependent for made in kernels.values())
@@ -148,7 +135,7 @@ def host_text(
     copied = frozenset(
         a.name
         for s in walk(proc.body)
-        if isinstance(s, CallInstr) and not s.instr.cuda
+        if isinstance(s, ir.CallInstr) and not s.instr.cuda
         for a in accesses(s)
         if storage[a.name].space is Space.HOST
     )
@@ -164,7 +151,7 @@ def host_text(
         + ("device memory" if p.memory.space is Space.GLOBAL else "host memory")
         for p in arrays
     )
-    sizes = tuple(names(p.name) for p in proc.params if isinstance(p, ControlParam))
+    sizes = tuple(names(p.name) for p in proc.params if isinstance(p, ir.ControlParam))
     extents = {p.name: c_control(p.shape[0], control) for p in arrays if len(p.shape) == 1}
     contracts = tuple(
         ContractText(c.kind, names(c.array), extents[c.array]) for c in proc.contracts
@@ -172,34 +159,34 @@ def host_text(
     header = HeaderText(proc.name, tuple(parameters), sizes, tuple(checks), described, contracts)
     texts = tuple(helper_text(name) for name in helpers if name not in _IN_TEMPLATE)
     maps = any(k.maps for k in kernels.values())
-    copies = any(isinstance(s, Alloc) and s.name in copied for s in walk(proc.body))
+    copies = any(isinstance(s, ir.Alloc) and s.name in copied for s in walk(proc.body))
     return HostText(header, texts, tuple(aligned), tuple(body), maps, copies)
 
 
-def _block(host: Host, block: Block) -> Lines:
+def _block(host: Host, block: ir.Block) -> Lines:
     with host.names.scope():
         return [line for stmt in block for line in _statement(host, stmt)]
 
 
-def _statement(host: Host, stmt: Stmt) -> Lines:
+def _statement(host: Host, stmt: ir.Stmt) -> Lines:
     match stmt:
-        case DeviceFunction():
-            return [source(stmt), *_launch(host, host.kernels[stmt])]
-        case CallInstr():
-            return [source(stmt), *_stream_call(host, stmt)]
-        case For(mode=Seq()):
-            return [source(stmt), *_loop(host, stmt)]
-        case If():
+        case ir.DeviceFunction():
+            return [device.source(stmt), *_launch(host, host.kernels[stmt])]
+        case ir.CallInstr():
+            return [device.source(stmt), *_stream_call(host, stmt)]
+        case ir.For(mode=ir.Seq()):
+            return [device.source(stmt), *_loop(host, stmt)]
+        case ir.If():
             head = f"if ({c_condition(stmt.condition, host.control)})"
             lines = braces(head, _block(host, stmt.body))
             if stmt.orelse:
                 lines[-1:] = braces("} else", _block(host, stmt.orelse))
-            return [source(stmt), *lines]
-        case Alloc():
-            return [source(stmt), *_allocation(host, stmt)]
-        case BarrierAlloc():
-            return [source(stmt), *_flag(host, stmt)]
-        case Free():
+            return [device.source(stmt), *lines]
+        case ir.Alloc():
+            return [device.source(stmt), *_allocation(host, stmt)]
+        case ir.BarrierAlloc():
+            return [device.source(stmt), *_flag(host, stmt)]
+        case ir.Free():
             known = host.storage.get(stmt.name)
             if stmt.name in host.copied:
                 return [f"{host.names(stmt.name)}.release();"]
@@ -207,24 +194,24 @@ def _statement(host: Host, stmt: Stmt) -> Lines:
                 return []
             after = ["launched = false;"] if host.dependents else []
             return [f"TRY({host.names(stmt.name)}.free());", *after]
-        case Fence():
+        case ir.Fence():
             waits = ["TRY(cudaStreamSynchronize(stream));"] if _waits(stmt) else []
-            return [source(stmt), *waits]
-        case Assign() | Reduce():
-            return [source(stmt), _scalar(host, stmt)]
-        case Pass() | Uninit():
+            return [device.source(stmt), *waits]
+        case ir.Assign() | ir.Reduce():
+            return [device.source(stmt), _scalar(host, stmt)]
+        case ir.Pass() | ir.Uninit():
             return []
         case _:
             raise _unsupported(stmt)
 
 
-def _waits(fence: Fence) -> bool:
+def _waits(fence: ir.Fence) -> bool:
     """Tests whether the CPU depends on earlier work of the stream: enqueued work is in order."""
     first, second = fence.pre.under(Policy.PTX).full, fence.post.under(Policy.PTX).full
     return bool(first - {QualTL.CPU}) and QualTL.CPU in second
 
 
-def _unsupported(stmt: Stmt, help: str = "") -> Exception:
+def _unsupported(stmt: ir.Stmt, help: str = "") -> Exception:
     return unsupported(
         "this statement of the CPU part has no lowering",
         stmt.span,
@@ -233,7 +220,7 @@ def _unsupported(stmt: Stmt, help: str = "") -> Exception:
     )
 
 
-def _loop(host: Host, stmt: For) -> Lines:
+def _loop(host: Host, stmt: ir.For) -> Lines:
     first, end = c_control(stmt.lo, host.control), c_control(stmt.hi, host.control)
     host.control.iterate(stmt.iterator, stmt.lo, stmt.hi)
     with host.names.scope():
@@ -331,7 +318,7 @@ def _tensor_map(host: Host, used: TensorMap, name: str) -> Lines:
 # --- memory ---------------------------------------------------------------------------------
 
 
-def _allocation(host: Host, stmt: Alloc) -> Lines:
+def _allocation(host: Host, stmt: ir.Alloc) -> Lines:
     """Device memory from the stream's pool, host memory from the heap."""
     name, dtype = host.names.declare(stmt.name), C_TYPE[stmt.dtype]
     count = f"elements({{{', '.join(c_control(n, host.control) for n in stmt.shape)}}})"
@@ -345,13 +332,13 @@ def _allocation(host: Host, stmt: Alloc) -> Lines:
             return [f"HostArray<{dtype}> {name}(stream);", f"TRY({name}.allocate({count}));"]
         case Space.HOST | Space.GRID_CONSTANT:
             if stmt.memory.space is Space.GRID_CONSTANT and not host.storage[stmt.name].elements:
-                count = "1"  # that a launch copies: see `codegen.constants`
+                count = "1"  # that a launch copies: see `codegen.storage`
             return [f"std::vector<{dtype}> {name};", f"TRY(host_array({name}, {count}));"]
         case _:
             raise _unsupported(stmt)
 
 
-def _flag(host: Host, stmt: BarrierAlloc) -> Lines:
+def _flag(host: Host, stmt: ir.BarrierAlloc) -> Lines:
     """Counts in device memory, 0 before the launch whose tasks raise them."""
     name = host.names.declare(stmt.name)
     count = f"elements({{{', '.join(c_control(n, host.control) for n in stmt.shape)}}})"
@@ -371,7 +358,7 @@ def _pointer(host: Host, name: Sym) -> str:
     return f"{spelled}.pointer" if host.storage[name].space is Space.GLOBAL else f"{spelled}.data()"
 
 
-def _stream_call(host: Host, stmt: CallInstr) -> Lines:
+def _stream_call(host: Host, stmt: ir.CallInstr) -> Lines:
     """Fills the template of an instruction with its windows.
 
     A text has the parameters as fields: of a window a pointer, and its `bytes`.
@@ -395,8 +382,8 @@ def _stream_call(host: Host, stmt: CallInstr) -> Lines:
         case _:
             fields = {
                 param.name.name: _bytes(host, stmt, param.name.name)
-                if isinstance(param, DataParam)
-                else c_control(cast(CExpr, argument), host.control)
+                if isinstance(param, ir.DataParam)
+                else c_control(cast(ir.CExpr, argument), host.control)
                 for param, argument in zip(stmt.instr.params, stmt.arguments, strict=True)
             }
             constants = {n: constant_text(value) for n, value in stmt.instr.constants}
@@ -414,7 +401,7 @@ class _Bytes:
         return self.pointer
 
 
-def _bytes(host: Host, stmt: CallInstr, parameter: str) -> _Bytes:
+def _bytes(host: Host, stmt: ir.CallInstr, parameter: str) -> _Bytes:
     window = argument_of(stmt, parameter)
     variable = host.storage[window.name]
     run = run_of(variable, window, stmt)
@@ -423,16 +410,16 @@ def _bytes(host: Host, stmt: CallInstr, parameter: str) -> _Bytes:
     return _Bytes(f"&{_at(host, window)}", count)
 
 
-def _at(host: Host, access: Access) -> str:
+def _at(host: Host, access: ir.Access) -> str:
     text = host.access.first(access)
     spelled = host.names(access.name)
     return _pointer(host, access.name) + text.removeprefix(spelled)
 
 
-def _scalar(host: Host, stmt: Assign | Reduce) -> str:
+def _scalar(host: Host, stmt: ir.Assign | ir.Reduce) -> str:
     def of(name: Sym) -> DataType:
         return host.storage[name].dtype
 
-    if any(scalars.halves(stmt, of)):
+    if any(scalar_text.halves(stmt, of)):
         raise _unsupported(stmt, "16-bit elements are computed with in kernels only")
-    return scalars.statement(stmt, of, lambda access: _at(host, access))
+    return scalar_text.statement(stmt, of, lambda access: _at(host, access))

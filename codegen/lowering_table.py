@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from exogpu.codegen.arrival_rows import Row, Scope
 from exogpu.codegen.claims import KERNEL, all_claims, open_claims
 from exogpu.codegen.guarantees import KINDS, Kind
-from exogpu.codegen.instructions import helper_text, note_helpers
-from exogpu.codegen.row import Row, Scope
-from exogpu.codegen.rows import ROWS
+from exogpu.codegen.instruction_text import helper_text, note_helpers
+from exogpu.codegen.lowering_rows import ROWS
 from exogpu.codegen.sync import fence_rows, unkept
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.types import SyncTL
@@ -22,8 +22,8 @@ _HEAD = """\
 # Lowering of synchronisation
 
 Made by `python -m exogpu.codegen.lowering_table` from the table that code generation uses
-(`exogpu.codegen.rows`); a test compares the two.  Fields in braces are filled in where a row
-is emitted.  Sections are those of the PTX ISA.
+(`exogpu.codegen.lowering_rows`); a test compares the two.  Fields in braces are filled in where a
+row is emitted.  Sections are those of the PTX ISA.
 """
 
 _FENCES = """\

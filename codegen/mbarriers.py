@@ -7,10 +7,10 @@ enough: at every Free as many Arrives as Awaits have been executed on each eleme
 balance), all of them are ordered before what any thread of the cluster does next (the check of the
 Free), and all Arrives, as all Awaits, of an element are executed by the same threads (checked here;
 or, where several roles arrive on it, or await it, each phase by one of them, all threads count what
-each of them does, see `exogpu.codegen.counting`).  So all running totals agree on the number of the
-next task's first arrival.  Arrival number r, counted over all tasks, is phase r / depth of mbarrier
-r % depth; its parity is r / depth % 2.  An Await with skip m waits for its own number - m, and not
-at all for the first m of a task, or, where the variable resides from task to task (decision
+each of them does, see `exogpu.codegen.shared_counting`).  So all running totals agree on the number
+of the next task's first arrival.  Arrival number r, counted over all tasks, is phase r / depth of
+mbarrier r % depth; its parity is r / depth % 2.  An Await with skip m waits for its own number - m,
+and not at all for the first m of a task, or, where the variable resides from task to task (decision
 `resident-memory`), of the kernel: then the model counts on as the hardware does.  When it waits,
 phase r / depth - 1 of the mbarrier is over, in an earlier task or, as PHASE (iii) says, because it
 was awaited depth Awaits ago, here by the same thread or by one that it follows; PHASE (ii) says
@@ -27,35 +27,88 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from typing import Final
 
-from exogpu.analysis.affine import constant
+from exogpu.analysis import roles as analysis_roles
 from exogpu.analysis.barriers import first_home, role_of, targeting_ctas
 from exogpu.analysis.facts import Facts
-from exogpu.analysis.ownership import distributed_dims
-from exogpu.analysis.pairing import laid_out
-from exogpu.analysis.roles import NO_ROLES, Roles, elements, first
+from exogpu.analysis.ownership import Declared, Use, distributed_dims, relation
+from exogpu.analysis.ring_depth import laid_out
+from exogpu.analysis.roles import NO_ROLES, Roles, first_element
 from exogpu.analysis.tiling import Tiling, block_axes
-from exogpu.analysis.uses import Declared, Use
-from exogpu.codegen.errors import unsupported
-from exogpu.codegen.executing import alike, one_each, takes_turns
-from exogpu.codegen.multicast import targets
-from exogpu.codegen.parts import parts_of
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Add,
-    Arrive,
-    Await,
-    BarrierAlloc,
-    CallInstr,
-    CExpr,
-    DataParam,
-    DeviceFunction,
-    Int,
-    Mul,
-    Point,
-)
-from exogpu.ir.types import BarrierMechanism, Policy, QualSet, QualTL
-from exogpu.ir.walk import walk
+from exogpu.codegen.alternating_barrier import is_uniform, one_each, takes_turns
+from exogpu.codegen.names import unsupported
+from exogpu.codegen.threads import parts_of
+from exogpu.diagnostics.verdict import Policy
+from exogpu.ir import nodes as ir
+from exogpu.ir.affine import constant
+from exogpu.ir.types import BarrierMechanism, QualSet, QualTL, Sym
+from exogpu.ir.walk import control_variables, walk
+from exogpu.solvers import isl
+
+# The CTAs of a cluster whose mbarriers an Arrive signals.
+
+MAX_CLUSTER: Final = 8
+"""CTAs of a cluster whose masks of targets fit one 64-bit constant."""
+
+
+def targets(
+    declared: Declared, alloc: ir.BarrierAlloc, homes: Sequence[Use], dims: Sequence[int]
+) -> Mapping[ir.Arrive, tuple[int, ...]]:
+    """The CTAs that each Arrive signals: each that executes it its own, beside others."""
+    cluster = homes[0].where.tiling.cluster_dim
+    found: dict[ir.Arrive, tuple[int, ...]] = {}
+    for use in homes:
+        assert isinstance(use.stmt, ir.Arrive)
+        owned = _home_elements(declared, alloc, use, dims)
+        masks = [1 << cta for cta in range(cluster)]
+        for *element, cta in owned:
+            signalled = set[tuple[int, ...]]()
+            for target in use.stmt.targets:
+                spans = []
+                for d, at in zip(dims, element, strict=True):
+                    extent = constant(alloc.shape[d])
+                    assert extent is not None
+                    point = isinstance(target.coords[d], ir.Point)
+                    spans.append((at,) if point else tuple(range(extent)))
+                signalled |= set(product(*spans))
+            for *other, owner in owned:
+                if other != element and tuple(other) in signalled:
+                    masks[cta] |= 1 << owner
+        if cluster > MAX_CLUSTER and any(m != 1 << cta for cta, m in enumerate(masks)):
+            raise unsupported(
+                f"a multicast over more than {MAX_CLUSTER} CTAs of a cluster",
+                alloc.span,
+                "use smaller clusters",
+                "G807",
+            )
+        found[use.stmt] = tuple(masks)
+    return found
+
+
+def _home_elements(
+    declared: Declared, alloc: ir.BarrierAlloc, use: Use, dims: Sequence[int]
+) -> Sequence[tuple[int, ...]]:
+    """The distributed indices of each home, and the CTA that arrives there, under the conditions
+    around the Arrive."""
+    inside = {r.iterator for r in use.where.tiling.ranges}
+    for d in dims:
+        coord = use.access.coords[d]
+        assert isinstance(coord, ir.Point)
+        if not control_variables(coord.at) <= inside:
+            raise unsupported(
+                f"an index of {alloc.name} depends on more than the CTA",
+                alloc.span,
+                "index it by cuda_threads iterators alone",
+                "G807",
+            )
+    size = use.where.tiling.block_dim
+    made = relation(use, declared, {f"i{d}": d for d in dims}, "cta", size=size)
+    pairs = made.pairs
+    for name in made.params:
+        pairs = isl.drop_param(pairs, name)
+    return isl.points(pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +127,7 @@ class Ring:
     """Arrivals that complete a phase."""
     trailing: bool
     """Whether instructions signal it, by bytes."""
-    targets: Mapping[Arrive, tuple[int, ...]]
+    targets: Mapping[ir.Arrive, tuple[int, ...]]
     """By the rank of the arriving CTA, a mask of the CTAs whose mbarriers it signals."""
     remote: bool
     """Whether threads of other CTAs arrive on it.  Bytes that other CTAs send do not count: they
@@ -132,7 +185,7 @@ def rings(
     found: dict[Sym, Ring] = {}
     for declared in facts.variables:
         alloc = declared.declaration
-        if not isinstance(alloc, BarrierAlloc) or not declared.uses:
+        if not isinstance(alloc, ir.BarrierAlloc) or not declared.uses:
             continue
         if alloc.mechanism is BarrierMechanism.MBARRIER:
             depth = facts.ring_depths[alloc.name] or (proved or {}).get(alloc.name.name)
@@ -142,7 +195,7 @@ def rings(
 
 
 def barrier_bytes(
-    launch: DeviceFunction, all_rings: Mapping[Sym, Ring]
+    launch: ir.DeviceFunction, all_rings: Mapping[Sym, Ring]
 ) -> tuple[Mapping[Sym, int], int]:
     """Returns the offsets of a launch's rings in shared memory, and the bytes of all of them.
 
@@ -151,26 +204,26 @@ def barrier_bytes(
     offsets: dict[Sym, int] = {}
     at = 0
     for stmt in walk(launch.body):
-        if isinstance(stmt, BarrierAlloc) and stmt.name in all_rings:
+        if isinstance(stmt, ir.BarrierAlloc) and stmt.name in all_rings:
             offsets[stmt.name] = at
             at += all_rings[stmt.name].bytes
     return offsets, at
 
 
 def _ring(
-    declared: Declared, alloc: BarrierAlloc, known: int | None, arrive_all: bool, roles: Roles
+    declared: Declared, alloc: ir.BarrierAlloc, known: int | None, arrive_all: bool, roles: Roles
 ) -> Ring:
     """`known` is the depth at which PHASE is to hold, None where no proof has found one."""
-    arrives = [u for u in declared.uses if isinstance(u.stmt, Arrive)]
-    awaits = [_flat(u, roles.arriving) for u in declared.uses if isinstance(u.stmt, Await)]
-    trailing = [_flat(u, roles.waiting) for u in declared.uses if isinstance(u.stmt, CallInstr)]
+    arrives = [u for u in declared.uses if isinstance(u.stmt, ir.Arrive)]
+    awaits = [_flat(u, roles.arriving) for u in declared.uses if isinstance(u.stmt, ir.Await)]
+    trailing = [_flat(u, roles.waiting) for u in declared.uses if isinstance(u.stmt, ir.CallInstr)]
     homes = list(_homes(arrives))
     skip = _skip(alloc, homes, awaits)
     arriving = [*homes, *trailing]
     dims, kept, extents = _dimensions(declared, alloc, [*homes, *awaits, *trailing])
     single = math.prod(extents) == 1  # Where others count, there are no roles either.
-    arrivals_shared = not alike(declared, alloc, arriving)
-    awaits_shared = not alike(declared, alloc, awaits)
+    arrivals_shared = not is_uniform(declared, alloc, arriving)
+    awaits_shared = not is_uniform(declared, alloc, awaits)
     if arrivals_shared or awaits_shared:
         counted = single and (known is not None or takes_turns(declared, alloc, homes, awaits))
         if arrivals_shared and (trailing or not counted or not all(map(_counts_arrival, homes))):
@@ -178,7 +231,7 @@ def _ring(
         if awaits_shared and not (counted and all(map(_is_whole, awaits))):
             raise _different(alloc, "await")
     depth = laid_out(known)
-    pre = [u.stmt.timeline.under(Policy.PTX).full for u in arrives if isinstance(u.stmt, Arrive)]
+    pre = [u.stmt.timeline.under(Policy.PTX).full for u in arrives if isinstance(u.stmt, ir.Arrive)]
     # An arrival that cp.async makes by itself is over when it is awaited: what an Await skips at a
     # variable's end could still be to come when the mbarrier serves another task, or none.
     copies = skip == 0 and all(full == {QualTL.SM80} for full in pre)
@@ -208,12 +261,12 @@ def _ring(
     )
 
 
-def _skip(alloc: BarrierAlloc, homes: Sequence[Use], awaits: Sequence[Use]) -> int:
+def _skip(alloc: ir.BarrierAlloc, homes: Sequence[Use], awaits: Sequence[Use]) -> int:
     """Returns the skip count of all Awaits. Raises ExoGpuError (G807) where they differ, or there
     are none."""
     if not homes or not awaits:
         raise _refuse(alloc, f"{alloc.name} has no Arrive or no Await", "remove it")
-    skips = {-u.stmt.n - 1 for u in awaits if isinstance(u.stmt, Await)}
+    skips = {-u.stmt.n - 1 for u in awaits if isinstance(u.stmt, ir.Await)}
     if len(skips) > 1:
         raise _refuse(
             alloc, f"the Awaits on {alloc.name} differ in their skip", "use one `~m` everywhere"
@@ -222,7 +275,7 @@ def _skip(alloc: BarrierAlloc, homes: Sequence[Use], awaits: Sequence[Use]) -> i
 
 
 def _dimensions(
-    declared: Declared, alloc: BarrierAlloc, uses: Sequence[Use]
+    declared: Declared, alloc: ir.BarrierAlloc, uses: Sequence[Use]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """The dimensions that the CTAs of a cluster divide among them, those that each of them indexes,
     and the extents of these.  Raises ExoGpuError (G807) where an extent depends on sizes."""
@@ -241,19 +294,21 @@ def _dimensions(
 
 
 def _flat(use: Use, dims: frozenset[int]) -> Use:
-    return replace(use, access=first(use.access, dims))
+    return replace(use, access=first_element(use.access, dims))
 
 
-def _count(alloc: BarrierAlloc, homes: Sequence[Use], roles: Roles) -> int:
+def _count(alloc: ir.BarrierAlloc, homes: Sequence[Use], roles: Roles) -> int:
     """The arrivals of threads that complete a phase: of all roles."""
-    stmts = [use.stmt for use in homes if isinstance(use.stmt, Arrive)]
+    stmts = [use.stmt for use in homes if isinstance(use.stmt, ir.Arrive)]
     of_role = role_of(stmts, roles)
     counts = {}
     for stmt, use in zip(stmts, homes, strict=True):
-        targets = tuple(first(target, roles.waiting) for target in stmt.targets)
+        targets = tuple(first_element(target, roles.waiting) for target in stmt.targets)
         threads = math.prod(axis.extent for axis in block_axes(use.where.tiling))
         counts[of_role[stmt]] = threads * targeting_ctas(targets)
-    expected = [tuple(index.values()) for index in elements(roles.arriving, alloc.shape)]
+    expected = [
+        tuple(index.values()) for index in analysis_roles.elements(roles.arriving, alloc.shape)
+    ]
     if roles.arriving and counts.keys() == {()}:
         return counts[()] * len(expected)
     if missing := [index for index in expected if index not in counts]:
@@ -271,29 +326,29 @@ def power_of_two(depth: int) -> int:
     return 1 << (depth - 1).bit_length()
 
 
-def _refuse(alloc: BarrierAlloc, what: str, help: str) -> Exception:
+def _refuse(alloc: ir.BarrierAlloc, what: str, help: str) -> Exception:
     return unsupported(what, alloc.span, help, "G807")
 
 
 def _sources(use: Use) -> QualSet:
     """The timelines of a trailing instruction's operands."""
-    assert isinstance(use.stmt, CallInstr)
-    operands = [p.operand for p in use.stmt.instr.params if isinstance(p, DataParam)]
+    assert isinstance(use.stmt, ir.CallInstr)
+    operands = [p.operand for p in use.stmt.instr.params if isinstance(p, ir.DataParam)]
     return frozenset(o.initial for o in operands if o is not None)
 
 
 def _homes(arrives: Sequence[Use]) -> Iterator[Use]:
     """One use an Arrive, of its home element."""
-    seen: set[Arrive] = set()
+    seen: set[ir.Arrive] = set()
     for use in arrives:
-        assert isinstance(use.stmt, Arrive)
+        assert isinstance(use.stmt, ir.Arrive)
         home = first_home(use.stmt.targets)
         if use.stmt not in seen:
             seen.add(use.stmt)
             yield replace(use, access=home)
 
 
-def _different(alloc: BarrierAlloc, what: str) -> Exception:
+def _different(alloc: ir.BarrierAlloc, what: str) -> Exception:
     """The refusal of threads of which none could count for all."""
     return _refuse(
         alloc,
@@ -308,8 +363,8 @@ def _counts_arrival(use: Use) -> bool:
     """Tests whether threads that do not execute this Arrive can count it: it is one phase of a
     CTA."""
     stmt = use.stmt
-    one = isinstance(stmt, Arrive) and len(stmt.targets) == 1
-    return one and _is_whole(use) and all(isinstance(c, Point) for c in use.access.coords)
+    one = isinstance(stmt, ir.Arrive) and len(stmt.targets) == 1
+    return one and _is_whole(use) and all(isinstance(c, ir.Point) for c in use.access.coords)
 
 
 def _is_whole(use: Use) -> bool:
@@ -329,14 +384,14 @@ def whole_warps(tiling: Tiling) -> bool:
     )
 
 
-def divides(factor: int, expr: CExpr) -> bool:
+def divides(factor: int, expr: ir.CExpr) -> bool:
     """Tests whether the expression is a multiple of `factor`, judged from its parts."""
     match expr:
-        case Int():
+        case ir.Int():
             return expr.value % factor == 0
-        case Add():
+        case ir.Add():
             return divides(factor, expr.left) and divides(factor, expr.right)
-        case Mul():
+        case ir.Mul():
             return divides(factor // math.gcd(factor, expr.factor), expr.term)
         case _:
             return factor == 1

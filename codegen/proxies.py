@@ -5,31 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Final, assert_never
 
-from exogpu.analysis.affine import constant
-from exogpu.analysis.executors import CollectiveFacts
-from exogpu.codegen.row import Scope
-from exogpu.codegen.smem import SharedLayout
-from exogpu.codegen.storage import Storage
+from exogpu.analysis.derive_tiling import is_unit_scope
+from exogpu.analysis.thread_names import CollectiveFacts
+from exogpu.analysis.tiling import Tiling
+from exogpu.codegen import sync
+from exogpu.codegen.arrival_rows import Scope
+from exogpu.codegen.names import WARP
+from exogpu.codegen.storage import SharedLayout, Storage
 from exogpu.codegen.sync import full, scope_of
 from exogpu.hw.timelines import ASYNC_PROXY
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Block,
-    CallInstr,
-    CudaTasks,
-    CudaThreads,
-    DeviceFunction,
-    Fence,
-    For,
-    Loaded,
-    Seq,
-    Slot,
-    Warps,
-)
-from exogpu.ir.types import QualTL, Space
-from exogpu.ir.walk import accesses, blocks, passed
+from exogpu.hw.units import cuda_warpgroup
+from exogpu.ir import nodes as ir
+from exogpu.ir.affine import constant
+from exogpu.ir.types import QualTL, Space, Sym
+from exogpu.ir.walk import accesses, blocks, window_arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +49,7 @@ class Proxies:
 
 
 def proxies(
-    launch: DeviceFunction,
+    launch: ir.DeviceFunction,
     facts: CollectiveFacts,
     storage: Mapping[Sym, Storage],
     shared: SharedLayout,
@@ -107,14 +98,14 @@ class _Often:
     beside: bool = False
     """In another iteration of a loop over threads."""
 
-    def within(self, loop: For) -> _Often:
+    def within(self, loop: ir.For) -> _Often:
         """Returns the ways inside a loop."""
         match loop.mode:
-            case CudaTasks() | Slot() | Loaded():
+            case ir.CudaTasks() | ir.Slot() | ir.Loaded():
                 return self
-            case Seq():
+            case ir.Seq():
                 return replace(self, again=self.again or _repeats(loop))
-            case CudaThreads():
+            case ir.CudaThreads():
                 return replace(self, beside=self.beside or _repeats(loop))
             case _:
                 assert_never(loop.mode)
@@ -150,14 +141,14 @@ def _only_stored(uses: Sequence[_Use], beside: bool) -> bool:
 
 
 def _accesses(
-    block: Block, facts: CollectiveFacts, groups: frozenset[str], often: _Often
+    block: ir.Block, facts: CollectiveFacts, groups: frozenset[str], often: _Often
 ) -> Iterator[_Use]:
     for stmt in block:
-        here, inner = groups, often.within(stmt) if isinstance(stmt, For) else often
-        if isinstance(stmt, Warps):
+        here, inner = groups, often.within(stmt) if isinstance(stmt, ir.For) else often
+        if isinstance(stmt, ir.Warps):
             group = facts.inner[stmt].group
             here = groups if group is None else frozenset({group})
-        if isinstance(stmt, CallInstr):
+        if isinstance(stmt, ir.CallInstr):
             yield from _of_call(stmt, here, often, _of_several(facts, stmt))
         else:
             for access in accesses(stmt):
@@ -167,39 +158,103 @@ def _accesses(
 
 
 def _groups_that_wait(
-    block: Block, facts: CollectiveFacts, groups: frozenset[str]
+    block: ir.Block, facts: CollectiveFacts, groups: frozenset[str]
 ) -> frozenset[str]:
     """The groups that wait for the launch before, and fence no proxies with that."""
     found: frozenset[str] = frozenset()
     for stmt in block:
         here = groups
-        if isinstance(stmt, Warps) and (group := facts.inner[stmt].group) is not None:
+        if isinstance(stmt, ir.Warps) and (group := facts.inner[stmt].group) is not None:
             here = frozenset({group})
-        if isinstance(stmt, Fence) and stmt.launches and not full(stmt.post) & ASYNC_PROXY:
+        if isinstance(stmt, ir.Fence) and stmt.launches and not full(stmt.post) & ASYNC_PROXY:
             found |= here
         for inside in blocks(stmt):
             found |= _groups_that_wait(inside, facts, here)
     return found
 
 
-def _repeats(loop: For) -> bool:
+def _repeats(loop: ir.For) -> bool:
     """Tests whether a loop may have more than one iteration."""
     lo, hi = constant(loop.lo), constant(loop.hi)
     return lo is None or hi is None or hi - lo > 1
 
 
-def _of_several(facts: CollectiveFacts, call: CallInstr) -> bool:
+def _of_several(facts: CollectiveFacts, call: ir.CallInstr) -> bool:
     """Tests whether threads of several CTAs make a call together."""
     tiling = facts.scope[call]
     return tiling is not None and scope_of(tiling) is Scope.CLUSTER
 
 
 def _of_call(
-    call: CallInstr, groups: frozenset[str], often: _Often, abroad: bool
+    call: ir.CallInstr, groups: frozenset[str], often: _Often, abroad: bool
 ) -> Iterator[_Use]:
-    for one in passed(call):
+    for one in window_arguments(call):
         operand = one.param.operand
         stored = one.timeline is QualTL.TMA_G and one.written
         added = stored and operand is not None and bool(operand.atomic)
         through = one.timeline in ASYNC_PROXY
         yield _Use(one.access.name, groups, often, through, stored, added, abroad)
+
+
+# Places of rows in a kernel, and the text that a place adds.
+#
+# The wgmma instructions are executed by all four warps of a warpgroup (PTX ISA, wgmma). In a CTA
+# whose warps are no multiple of four the last ones are in no warpgroup: they made no product, and
+# go past the rows of a scope that has them too.
+#
+# A proxy fence is of the state space in which both proxies access something: the one of all
+# spaces waits for the global accesses of the CTA too.
+
+OF_WARPGROUPS: Final = frozenset({"drain wgmma", "wgmma fence", "arrive wgmma", "await wgmma"})
+"""Rows that warpgroups execute."""
+
+OF_PROXIES: Final = frozenset({"proxy fence", "proxy fence at free"})
+"""Rows with a state space."""
+
+OF_CTAS: Final = frozenset({"fence cluster", "await cluster"})
+"""Rows after which a CTA knows what others have done."""
+
+OF_BULK: Final[Mapping[str, str]] = {
+    "drain bulk": "drain bulk, sources",
+    "await bulk": "await bulk, sources",
+}
+"""Rows that wait for bulk stores, and what waits for the reads of their sources alone."""
+
+SOURCES: Final = frozenset(OF_BULK.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The threads that execute a row: a scope, and the warps of the path that is emitted."""
+
+    tiling: Tiling
+    warps: tuple[int, int] | None
+    """First and end, in the CTA; None: one path for all."""
+    proxies: Proxies
+
+
+def emit(key: str, where: Where, **fields: int | str) -> list[str]:
+    """The lines of a row, under a condition where warps of no warpgroup come along."""
+    if key in OF_PROXIES:
+        at_free = key == "proxy fence at free"
+        fields["space"] = where.proxies.freed_space if at_free else where.proxies.space
+    if where.proxies.sources:
+        key = OF_BULK.get(key, key)
+    lines = sync.emit(key, **fields)
+    if key in OF_CTAS:
+        lines += after_others(where)
+    if key not in OF_WARPGROUPS or is_unit_scope(where.tiling, cuda_warpgroup):
+        return lines
+    count = where.tiling.block_dim // 32
+    first, end = where.warps or (0, count)
+    last = count // 4 * 4
+    if end <= last:
+        return lines
+    if first >= last:
+        return []
+    return [f"if ({WARP.name} < {last}) {{", *(f"    {line}" for line in lines), "}"]
+
+
+def after_others(where: Where) -> list[str]:
+    """Returns the lines after a wait for other CTAs."""
+    return sync.emit("proxy fence after others") if where.proxies.across else []

@@ -5,15 +5,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias, assert_never
 
-from exogpu.analysis.mechanisms import GroupKind
+from exogpu.analysis.thread_names import CollectiveFacts, GroupKind
 from exogpu.analysis.tiling import Tiling, block_axes, cluster_axes
-from exogpu.codegen.row import Scope
-from exogpu.codegen.rows import ROWS
+from exogpu.codegen.arrival_rows import Scope
+from exogpu.codegen.lowering_rows import ROWS
+from exogpu.codegen.mbarriers import Ring
+from exogpu.codegen.storage import Storage
+from exogpu.codegen.task_order import resident
+from exogpu.diagnostics.verdict import Policy
 from exogpu.hw.timelines import ASYNC_PROXY, ONLY_BEFORE
-from exogpu.ir.types import Policy, QualSet, QualTL, SyncTL
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import QualSet, QualTL, Space, Sym, SyncTL
+from exogpu.ir.walk import accesses, walk, window_arguments
 
 GENERIC: Final[QualSet] = frozenset({QualTL.CUDA1, QualTL.CUDA2, QualTL.SM80})
 """Timelines whose memory accesses go through the generic proxy."""
@@ -168,3 +175,157 @@ def told_rows(kind: GroupKind, scope: Scope) -> tuple[str, ...]:
     if kind is GroupKind.WGMMA:
         return ()
     return ("fence thread",) if scope is Scope.THREAD else ("fence warp",)
+
+
+# Finds the Arrives with accesses to publish to other CTAs: a release at cluster scope is dear.
+
+_Dirty: TypeAlias = frozenset[tuple[Sym, QualTL | None]]
+"""The memory that was accessed thus, and on which timeline."""
+
+_CLEAN: Final[_Dirty] = frozenset()
+
+_UNDER_WAY: Final[QualSet] = frozenset({QualTL.SM80, QualTL.TMA_G})
+"""Timelines of accesses that may be performed after a Fence that comes later and does not wait for
+them: a thread that does then knows of them, and the cluster does not."""
+
+
+def arrivals_before_writes(
+    launch: ir.DeviceFunction, facts: CollectiveFacts, storage: Mapping[Sym, Storage]
+) -> frozenset[ir.Arrive]:
+    """The Arrives before which no thread of the cluster has accessed memory through the generic
+    proxy, or written it by a bulk store, or waited for launches that may have, in its task, since a
+    Fence of the whole cluster that has waited for it, too; or what resides from task to task, in an
+    earlier one.
+
+    Such an Arrive publishes nothing.  It orders reads of the async proxy that a thread has waited
+    for, and they are over for all CTAs: a release at CTA scope will do.  An ordinary load that is
+    issued may still be on its way when a relaxed arrival reaches another CTA.
+    """
+    found: dict[ir.Arrive, bool] = {}
+    resides = {stmt.name for stmt in resident(launch)}
+    everywhere = (name for name, one in storage.items() if one.space is Space.GLOBAL)
+    before = frozenset((name, QualTL.CUDA2) for name in everywhere)
+
+    def after(block: ir.Block, dirty: _Dirty) -> _Dirty:
+        for stmt in block:
+            dirty = one(stmt, dirty)
+        return dirty
+
+    def residing(dirty: _Dirty) -> _Dirty:
+        return frozenset(access for access in dirty if access[0] in resides)
+
+    def one(stmt: ir.Stmt, dirty: _Dirty) -> _Dirty:
+        match stmt:
+            case ir.For(mode=ir.CudaTasks()):
+                # Nothing orders two tasks: none has writes of another one to publish, but to what
+                # resides.  Once more from what the body leaves behind there.
+                begun = residing(dirty)
+                left = residing(after(stmt.body, begun))
+                return left if left == begun else residing(after(stmt.body, left))
+            case ir.For():
+                # Once more from what the body leaves behind, where that is more: the second pass is
+                # the fixed point.
+                left = after(stmt.body, dirty) | dirty
+                return left if left == dirty else after(stmt.body, left) | dirty
+            case ir.If():
+                return after(stmt.body, dirty) | after(stmt.orelse, dirty)
+            case ir.Warps():
+                return after(stmt.body, dirty) | dirty
+            case ir.Fence(launches=True):
+                # What the launches before have done is told to those that did not wait for them.
+                return dirty | before
+            case ir.Fence():
+                tiling = facts.scope[stmt]
+                whole = (
+                    tiling is not None
+                    and stmt.pre.name not in ONLY_BEFORE  # which joins no threads
+                    and scope_of(tiling) is Scope.CLUSTER
+                    and tiling.threads == launch.cluster_dim * launch.block_dim
+                )
+                late = _UNDER_WAY - full(stmt.pre)
+                return frozenset(a for a in dirty if a[1] in late) if whole else dirty
+            case ir.Arrive():
+                found[stmt] = found.get(stmt, False) or bool(dirty)
+                return dirty
+            case ir.Assign() | ir.Reduce():
+                touched = (a.name for a in accesses(stmt) if _in_memory(a, storage))
+                return dirty | {(name, QualTL.CUDA2) for name in touched}
+            case ir.CallInstr():
+                return dirty | _published(stmt, storage)
+            case ir.Await() | ir.Alloc() | ir.BarrierAlloc() | ir.Free() | ir.Uninit() | ir.Pass():
+                return dirty
+            case ir.DeviceFunction() | ir.CallProc() | ir.WindowStmt():
+                raise AssertionError(f"{stmt} does not stand in a kernel")
+            case _:
+                assert_never(stmt)
+
+    after(launch.body, _CLEAN)
+    return frozenset(stmt for stmt, dirty in found.items() if not dirty)
+
+
+def _in_memory(access: ir.Access, storage: Mapping[Sym, Storage]) -> bool:
+    return storage[access.name].space is not Space.REGISTER
+
+
+def _published(call: ir.CallInstr, storage: Mapping[Sym, Storage]) -> _Dirty:
+    """The memory that the call accesses through the generic proxy, or writes by a bulk copy whose
+    completion a thread waits for."""
+    return frozenset(
+        (operand.access.name, operand.timeline)
+        for operand in window_arguments(call)
+        if _in_memory(operand.access, storage)
+        and (
+            operand.timeline not in ASYNC_PROXY
+            or (operand.timeline is QualTL.TMA_G and operand.written)
+        )
+    )
+
+
+# Arrives on TMA's own timeline that their mbarrier keeps: it counts the bytes of all the loads.
+#
+# No instruction waits for the TMA loads of a thread. Where every load of a kernel signals one
+# mbarrier, by the bytes that land beside it, the phase of an Arrive on it completes when the
+# loads before the Arrive have: those of earlier phases were awaited, one phase after the other,
+# by the threads that await this one. Where several roles await the phases in turns, none has
+# awaited all of them (`await-own-arrival`), and the Arrive has no lowering.
+
+
+def phase_completing_arrivals(
+    launch: ir.DeviceFunction, rings: Mapping[Sym, Ring]
+) -> frozenset[ir.Arrive]:
+    """The Arrives on TMA's timeline whose phase completes after all TMA loads that their threads
+    started before.
+
+    A multicast is none: its arrivals in other CTAs do not wait for the bytes in this one, and
+    the bytes in other CTAs do not count here.
+    """
+    loads = tuple(_loads(launch))
+    if any(load.trailing is None or load.instr.trailing_units for load in loads):
+        return frozenset()
+    signalled = {load.trailing.name for load in loads if load.trailing is not None}
+    return frozenset(
+        stmt
+        for stmt in walk(launch.body)
+        if isinstance(stmt, ir.Arrive)
+        and QualTL.TMA_S in stmt.timeline.under(Policy.PTX).full
+        and (ring := rings.get(stmt.targets[0].name)) is not None
+        and signalled <= {ring.name}
+        and ring.elements == 1
+        and not ring.roles.dims
+        and not ring.awaits_shared
+        and ring.skip == 0
+        and ring.warps
+        and all(mask == 1 << cta for cta, mask in enumerate(ring.targets[stmt]))
+    )
+
+
+def _loads(launch: ir.DeviceFunction) -> Iterator[ir.CallInstr]:
+    """The calls that read or write on TMA's timeline of shared memory."""
+    for stmt in walk(launch.body):
+        if isinstance(stmt, ir.CallInstr) and any(
+            isinstance(param, ir.DataParam)
+            and param.operand is not None
+            and param.operand.initial is QualTL.TMA_S
+            for param in stmt.instr.params
+        ):
+            yield stmt

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from exogpu.codegen.barriers import declare_counters
+from exogpu.codegen.control_text import c_control
 from exogpu.codegen.device import Device, block, source, statement
-from exogpu.codegen.expressions import c_control
-from exogpu.codegen.lines import Lines, braces
-from exogpu.codegen.task_order import Grouped, Hilbert, Lexicographic, TaskOrder, pair_of
-from exogpu.codegen.tasks import TaskNest
-from exogpu.ir.names import Sym
+from exogpu.codegen.names import Lines, braces
+from exogpu.codegen.split_barriers import declare_counters
+from exogpu.codegen.task_order import Grouped, Hilbert, Lexicographic, TaskNest, TaskOrder, pair_of
 from exogpu.ir.nodes import Alloc, BarrierAlloc, For, Int
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import walk
 
 

@@ -12,14 +12,62 @@ from itertools import combinations
 from math import log2
 from typing import Final, TypeAlias
 
-from exogpu.codegen.errors import unsupported
+from exogpu.codegen.names import unsupported
 from exogpu.codegen.storage import Storage
-from exogpu.codegen.tasks import TaskNest
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, For, Loaded, Point, Seq
-from exogpu.ir.types import Space
+from exogpu.diagnostics.errors import NOWHERE, Diagnostic, ExoGpuError
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import Space, Sym
 from exogpu.ir.walk import accesses, control_variables, evaluate, walk
-from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
+
+# `cuda_tasks` loops that are nested directly in each other: the rectangle of a kernel's tasks.
+
+
+@dataclass(frozen=True, slots=True)
+class TaskNest:
+    """Directly nested `cuda_tasks` loops, outermost first, and what is inside them."""
+
+    loops: tuple[ir.For, ...]
+    body: ir.Block
+
+    @property
+    def counts(self) -> tuple[ir.CExpr, ...]:
+        """Iterations of each loop."""
+        return tuple(s.hi if s.lo == ir.Int(0) else ir.Sub(s.hi, s.lo) for s in self.loops)
+
+
+def resident(launch: ir.DeviceFunction) -> tuple[ir.Alloc | ir.BarrierAlloc, ...]:
+    """Returns the allocations before the tasks, which serve one after another."""
+    return tuple(stmt for stmt in launch.body if isinstance(stmt, ir.Alloc | ir.BarrierAlloc))
+
+
+def task_nest(stmt: ir.Stmt) -> TaskNest:
+    """The nest that begins with a `cuda_tasks` loop.  Its loops must form a rectangle.
+
+    Raises ExoGpuError (G805) where they do not, and for any other statement.
+    """
+    if not (isinstance(stmt, ir.For) and stmt.mode == ir.CudaTasks()):
+        raise unsupported(
+            "this statement stands in a kernel outside of its cuda_tasks loops",
+            stmt.span,
+            "put it inside the innermost cuda_tasks loop",
+            "G805",
+        )
+    loops = [stmt]
+    while len(loops[-1].body) == 1:
+        (inner,) = loops[-1].body
+        if not (isinstance(inner, ir.For) and inner.mode == ir.CudaTasks()):
+            break
+        loops.append(inner)
+    outer = {s.iterator for s in loops}
+    for loop in loops:
+        if outer & (control_variables(loop.lo) | control_variables(loop.hi)):
+            raise unsupported(
+                f"the bounds of the cuda_tasks loop over {loop.iterator} depend on other tasks",
+                loop.span,
+                "iterate over a rectangle, and guard the body by an `if`",
+                "G805",
+            )
+    return TaskNest(tuple(loops), loops[-1].body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +192,7 @@ def shared_loops(nest: TaskNest, storage: Mapping[Sym, Storage]) -> tuple[int, i
     return _shared(nest, [a for a in read if _of_matrix(a)]) or _shared(nest, read)
 
 
-def _shared(nest: TaskNest, read: Sequence[Access]) -> tuple[int, int] | None:
+def _shared(nest: TaskNest, read: Sequence[ir.Access]) -> tuple[int, int] | None:
     used = [_depends_on(access) for access in read]
     for first, second in combinations(range(len(nest.loops)), 2):
         row, column = nest.loops[first].iterator, nest.loops[second].iterator
@@ -171,7 +219,7 @@ def rows_of_band(
     return int(2 ** max(0, round(log2(PROCESSORS / cluster * wide / tall) / 2)))
 
 
-def _step(read: Iterable[Access], own: Sym, other: Sym) -> int:
+def _step(read: Iterable[ir.Access], own: Sym, other: Sym) -> int:
     """Returns the distance between the reads of two iterations of a loop, of data that the other
     loop does not choose; 0 if unknown."""
     found = set()
@@ -179,7 +227,7 @@ def _step(read: Iterable[Access], own: Sym, other: Sym) -> int:
         if own not in (chosen := _depends_on(access)) or other in chosen:
             continue
         for coord in access.coords:
-            first = coord.at if isinstance(coord, Point) else coord.lo
+            first = coord.at if isinstance(coord, ir.Point) else coord.lo
             env = dict.fromkeys(control_variables(first), 0)
             if own in env:
                 found.add(evaluate(first, {**env, own: 1}) - evaluate(first, env))
@@ -205,9 +253,9 @@ def _equally_long(nest: TaskNest) -> bool:
     known = {loop.iterator for loop in nest.loops}
     for stmt in walk(nest.body):
         match stmt:
-            case For(mode=Loaded()):
+            case ir.For(mode=ir.Loaded()):
                 known.add(stmt.iterator)
-            case For(mode=Seq()):
+            case ir.For(mode=ir.Seq()):
                 if known & (control_variables(stmt.lo) | control_variables(stmt.hi)):
                     return False
             case _:
@@ -222,7 +270,7 @@ def _named(nest: TaskNest, loops: tuple[str, str]) -> tuple[int, int] | None:
     return names.index(loops[0]), names.index(loops[1])
 
 
-def _global_accesses(nest: TaskNest, storage: Mapping[Sym, Storage]) -> Iterator[Access]:
+def _global_accesses(nest: TaskNest, storage: Mapping[Sym, Storage]) -> Iterator[ir.Access]:
     for stmt in walk(nest.body):
         for access in accesses(stmt):
             known = storage.get(access.name)
@@ -230,10 +278,10 @@ def _global_accesses(nest: TaskNest, storage: Mapping[Sym, Storage]) -> Iterator
                 yield access
 
 
-def _of_matrix(access: Access) -> bool:
+def _of_matrix(access: ir.Access) -> bool:
     return len(access.coords) > 1
 
 
-def _depends_on(access: Access) -> frozenset[Sym]:
-    firsts = (c.at if isinstance(c, Point) else c.lo for c in access.coords)
+def _depends_on(access: ir.Access) -> frozenset[Sym]:
+    firsts = (c.at if isinstance(c, ir.Point) else c.lo for c in access.coords)
     return frozenset().union(*map(control_variables, firsts))

@@ -14,9 +14,9 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+from exogpu.diagnostics.codes import CODES
 from exogpu.frontend.instructions import InstructionTemplate
 from exogpu.isa import cuda, f8, ldmatrix, mn_major, rows, sm80, sm90, some_rows
-from exogpu.result.codes import CODES
 
 ROOT = Path(__file__).parent.parent
 OUTSIDE = re.compile(r"\]\(\.\./([^)#\s]+)(#[^)]*)?\)")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from exogpu.kernels.gemm_sm90 import KERNELS
 from exogpu.report.build import build
-from exogpu.report.html import html
+from exogpu.report.page import html
 
 KERNEL = "gemm_sm90_2x1_256x192"
 PICTURE = Path(__file__).parent / "report.png"

@@ -10,15 +10,17 @@ Every name of the language (`f32`, `CudaSmemLinear`, `cuda_warp`, `cuda_in_order
 inside a procedure without an import; the import makes them Python names too.
 """
 
+from __future__ import annotations
+
 import importlib as _importlib
 from typing import TYPE_CHECKING
 
+from exogpu.diagnostics import errors
+from exogpu.diagnostics.errors import Diagnostic, ExoGpuError, Span
+from exogpu.diagnostics.hazards import Hazard, HazardKind
+from exogpu.diagnostics.process_start import STARTED as _STARTED  # noqa: F401  taken as early as can be
+from exogpu.diagnostics.verdict import Policy, Verdict
 from exogpu.hw.names import *  # noqa: F403
-from exogpu.result import drawing as _drawing
-from exogpu.result.errors import Diagnostic, ExoGpuError, Span
-from exogpu.result.policy import Policy
-from exogpu.result.started import STARTED as _STARTED  # noqa: F401  taken as early as can be
-from exogpu.result.verdict import Hazard, HazardKind, Verdict
 
 if TYPE_CHECKING:
     from exogpu.api import Procedure, proc
@@ -28,13 +30,13 @@ if TYPE_CHECKING:
 
 
 def _text(verdict: Verdict) -> str:
-    from exogpu.cli.render import draw_verdict
+    from exogpu.report.render_verdict import draw_verdict
 
     return draw_verdict(verdict).plain.removesuffix("\n")
 
 
 def _html(verdict: Verdict) -> str:
-    from exogpu.report.card import verdict_card
+    from exogpu.report.notebook import verdict_card
 
     return verdict_card(verdict)
 
@@ -44,7 +46,7 @@ def _lines(diagnostics: tuple[Diagnostic, ...]) -> list[str]:
 
 
 # What draws is loaded when something is drawn.
-_drawing.install(_drawing.Drawings(_text, _html, _lines))
+errors.install(errors.Drawings(_text, _html, _lines))
 
 _SOLVING = {
     "Procedure": "exogpu.api",

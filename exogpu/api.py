@@ -15,28 +15,27 @@ from typing import TYPE_CHECKING, NoReturn, cast, overload
 
 from exogpu.analysis.inline import inline
 from exogpu.analysis.sizes import check_sizes
+from exogpu.diagnostics.errors import NOWHERE, Diagnostic, ExoGpuError, InternalError
+from exogpu.diagnostics.verdict import Policy, Proving, Verdict
 from exogpu.frontend import future_import
 from exogpu.frontend.limits import bad_name, is_name, is_too_large_inlined, large_when_inlined
 from exogpu.frontend.procedures import parse_proc
 from exogpu.ir.nodes import Proc
 from exogpu.ir.printer import print_proc, print_signature
-from exogpu.ir.types import Policy
 from exogpu.machine import fast
-from exogpu.pipeline import checking
+from exogpu.pipeline import check as pipeline_check
 from exogpu.pipeline.stages import Stages
-from exogpu.report.card import card
-from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, InternalError
-from exogpu.result.proof import Proving
-from exogpu.result.verdict import Verdict
-from exogpu.solvers.workers import Limits
+from exogpu.report.notebook import card
+from exogpu.solvers.processes import Limits
 
 if TYPE_CHECKING:
-    from exogpu.codegen.compiled import CompiledKernel
-    from exogpu.codegen.host import Emitted
-    from exogpu.codegen.runtime.expressions import Json
+    from exogpu.codegen.compiled_kernel import CompiledKernel
+    from exogpu.codegen.host_steps import Emitted
+    from exogpu.codegen.runtime.manifest import Json
     from exogpu.codegen.task_order import TaskOrder
-    from exogpu.report.widget import Animated
-    from exogpu.schedule.equivalence import Equivalence
+    from exogpu.report.notebook import Animated
+    from exogpu.schedule.checking.equivalence import Equivalence
+
 
 future_import.install()
 
@@ -100,7 +99,7 @@ class Procedure(Stages):
         policy, limits = Policy.of(policy), _limits(timeout, memory)
         if policy in self._verdicts:
             return self._verdicts[policy]
-        found = checking.check(self, policy, limits, heard, progress)
+        found = pipeline_check.check(self, policy, limits, heard, progress)
         if found.stopped is None:
             self._verdicts[policy] = found.verdict
         return found.verdict
@@ -121,7 +120,7 @@ class Procedure(Stages):
         to be stopped is undecided.
         """
         limits = _limits(timeout, memory)
-        return checking.check_at(self, Policy.of(policy), sizes, limits, progress)
+        return pipeline_check.check_at(self, Policy.of(policy), sizes, limits, progress)
 
     def run(self, *unnamed: object, **arguments: object) -> None:
         """The sequential meaning, on numpy arrays, in place; sizes may follow from shapes.
@@ -135,9 +134,9 @@ class Procedure(Stages):
             raise ExoGpuError(self.diagnostics)
         assert self.ir is not None
         # Only here: numpy takes as long to load as a proof.
-        from exogpu.meaning import run
+        from exogpu import interpreter
 
-        run(self.ir, arguments)
+        interpreter.run(self.ir, arguments)
 
     def renamed(self, name: str) -> Procedure:
         """Gives the same procedure another name, which emitted symbols have too."""
@@ -146,9 +145,9 @@ class Procedure(Stages):
 
     def history(self) -> str:
         """Returns its derivation, a line a step; its name alone if it was written."""
-        from exogpu.schedule.procedures import history
+        from exogpu.schedule import derivations
 
-        return history(self)
+        return derivations.history(self)
 
     def equivalent_to(self, other: Procedure) -> Equivalence:
         """Decides whether both compute the same for all sizes, their results compared directly.
@@ -156,7 +155,7 @@ class Procedure(Stages):
         Sums are sets of terms: they may be added up in another order.  Raises ExoGpuError where
         one of them is ill-formed.
         """
-        from exogpu.schedule.equivalence import equivalent
+        from exogpu.schedule.checking.equivalence import equivalent
 
         return equivalent(self, other)
 
@@ -178,7 +177,7 @@ class Procedure(Stages):
         refuted or not proved, ExoGpuError for what has no lowering, and CompileError where there
         is no compiler or it refuses.  `timeout` and `memory` are the checks'.
         """
-        from exogpu.codegen.compiled import compile_emitted
+        from exogpu.codegen.compiled_kernel import compile_emitted
 
         emitted, manifest = self.emit(
             arch,
@@ -208,7 +207,8 @@ class Procedure(Stages):
 
         With `arrive_all` every thread arrives on mbarriers by itself, for race checkers.
         """
-        from exogpu.pipeline.emitting import Target, emit, policy_for_hardware
+        from exogpu.pipeline import stages
+        from exogpu.pipeline.stages import Target, policy_for_hardware
 
         check: Callable[[], Verdict] | None = None
         check_at: Callable[[], Verdict] | None = None
@@ -217,8 +217,8 @@ class Procedure(Stages):
             check = partial(self.check, policy=rules, timeout=timeout, memory=memory)
             if at is not None:
                 limits, sizes = _limits(timeout, memory), _sizes(at)
-                check_at = partial(checking.check_at, self, rules, sizes, limits, None)
-        return emit(self, Target(arch, task_order, arrive_all), check, check_at)
+                check_at = partial(pipeline_check.check_at, self, rules, sizes, limits, None)
+        return stages.emit(self, Target(arch, task_order, arrive_all), check, check_at)
 
     def __repr__(self) -> str:
         if self.ir is None and self.refusals:
@@ -250,7 +250,7 @@ class Procedure(Stages):
     def _repr_html_(self) -> str:
         """The procedure as a notebook shows it: its text, or what is wrong with it; the verdict, if
         it was checked; who executes it, and its timeline step by step."""
-        from exogpu.report.widget import widget
+        from exogpu.report.notebook import widget
 
         wrong = [(f"{d.code} line {d.span.line}", d.message) for d in self.refusals]
         text = "" if self.ir is None else print_proc(self.ir)
@@ -269,7 +269,7 @@ class Procedure(Stages):
         Without sizes they can be chosen among the smallest at which the main loop runs so often.
         Raises ExoGpuError for an ill-formed procedure, and for sizes that do not fit.
         """
-        from exogpu.report.widget import Animated, widget
+        from exogpu.report.notebook import Animated, widget
 
         if self.diagnostics:
             raise ExoGpuError(self.diagnostics)

@@ -14,16 +14,16 @@ from time import perf_counter
 from typing import Final
 
 from exogpu.api import Procedure, refuse_sizes
-from exogpu.importing import acquire
-from exogpu.importing.arguments import parse_call
-from exogpu.importing.reading import Imported, imported, with_barriers_of
-from exogpu.importing.refusing import FaultyError, RefusedError
-from exogpu.importing.sizes import possible
-from exogpu.importing.watching import Watched, watched
-from exogpu.importing.wording import told
-from exogpu.result.errors import NOWHERE, Diagnostic, Span, one_line
-from exogpu.result.proof import Proving
-from exogpu.result.verdict import Hazard, HazardKind, Policy, Verdict
+from exogpu.diagnostics.errors import NOWHERE, Diagnostic, Span, one_line
+from exogpu.diagnostics.hazards import Hazard, HazardKind
+from exogpu.diagnostics.verdict import Policy, Proving, Verdict
+from exogpu.importing import compiled_kernels, triton_compiler
+from exogpu.importing.compiled_kernels import Watched
+from exogpu.importing.kernel_arguments import parse_call
+from exogpu.importing.read_ttgir import Imported, imported, with_barriers_of
+from exogpu.importing.refusals import FaultyError, RefusedError
+from exogpu.importing.trip_counts import possible
+from exogpu.importing.triton_terms import hazard_for_triton
 
 
 class ImportedKernel(Procedure):
@@ -84,12 +84,12 @@ class ImportedKernel(Procedure):
             reason = f"not proved, and the trip counts at which it fails never occur: {sizes}"
             verdict = replace(verdict, word="undecided", reason=reason, hazards=())
         if verdict.hazards and verdict.hazards[0].kind is HazardKind.BARRIER:
-            hazard = told(verdict.hazards[0])
+            hazard = hazard_for_triton(verdict.hazards[0])
             reason = f"{hazard.message}, so that its waits could not be counted"
             verdict = replace(verdict, word="undecided", reason=reason, hazards=())
         return replace(
             verdict,
-            hazards=tuple(map(told, verdict.hazards)),
+            hazards=tuple(map(hazard_for_triton, verdict.hazards)),
             remarks=self.source.notes,
             warnings=(),
         )
@@ -173,7 +173,7 @@ def from_file(path: Path) -> ImportedKernel | UnimportedKernel:
         ptx = beside.read_text() if beside.is_file() else ""
         if "ttg.shared = " in text:
             return import_ttgir(text, ptx=ptx)
-        text = acquire.placed(path)
+        text = triton_compiler.allocated_ttgir(path)
         return import_ttgir(with_barriers_of(ptx, text) if ptx else text, ptx=ptx)
     except (OSError, UnicodeDecodeError) as error:
         message = f"{path} cannot be read: {error}"
@@ -202,7 +202,7 @@ def from_source(
     except RefusedError as error:
         yield UnimportedKernel(name or path.stem, error.diagnostic)
         return
-    for shown, made in acquire.compile_all(path, name, call, options, arch, plain=plain):
+    for shown, made in triton_compiler.compile_all(path, name, call, options, arch, plain=plain):
         if isinstance(made, Diagnostic):
             yield UnimportedKernel(shown, made)
         else:
@@ -236,5 +236,5 @@ def watch_triton() -> Iterator[Seen]:
 
     Raises RefusedError (K106) where Triton is not installed.
     """
-    with watched() as found:
+    with compiled_kernels.watched() as found:
         yield Seen(found)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from exogpu.diagnostics.verdict import Verdict
     from exogpu.imported import Seen
-    from exogpu.result.verdict import Verdict
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -86,7 +86,7 @@ def proved(
     """The verdict of a kernel that is proved for all sizes, or safe at those given; else the test
     fails with what the terminal prints."""
     from exogpu.api import Procedure  # the solvers are loaded by tests that need them
-    from exogpu.result.errors import ExoGpuError
+    from exogpu.diagnostics.errors import ExoGpuError
 
     if not isinstance(kernel, Procedure):
         pytest.fail(f"{kernel!r} is no kernel: give what @proc makes", pytrace=False)

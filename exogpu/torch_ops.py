@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import torch
 
-from exogpu.kernels import attending, calls, scaled
+from exogpu.kernels import attention_calls, gemm_calls
 
 
 @torch.library.custom_op("exogpu::gemm", mutates_args=())
 def gemm(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     """C = A B^T, as `exogpu.kernels.gemm`."""
-    return calls.gemm(A.contiguous(), B.contiguous())
+    return gemm_calls.gemm(A.contiguous(), B.contiguous())
 
 
 @torch.library.custom_op("exogpu::gemv", mutates_args=())
 def gemv(A: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """y = A x, as `exogpu.kernels.gemv`."""
-    return calls.gemv(A.contiguous(), x.contiguous())
+    return gemm_calls.gemv(A.contiguous(), x.contiguous())
 
 
 @torch.library.custom_op("exogpu::attention", mutates_args=())
@@ -24,13 +24,13 @@ def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False
 ) -> torch.Tensor:
     """softmax(q k^T / sqrt(D)) v, as `exogpu.kernels.attention`."""
-    return attending.attention(q.contiguous(), k.contiguous(), v.contiguous(), causal)
+    return attention_calls.attention(q.contiguous(), k.contiguous(), v.contiguous(), causal)
 
 
 @torch.library.custom_op("exogpu::gemm_fp8", mutates_args=())
 def gemm_fp8(A: torch.Tensor, B: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     """C = scale A B^T in bf16, as `exogpu.kernels.gemm_fp8`."""
-    return scaled.gemm_fp8(A.contiguous(), B.contiguous(), scale)
+    return gemm_calls.gemm_fp8(A.contiguous(), B.contiguous(), scale)
 
 
 @gemm.register_fake

@@ -19,10 +19,10 @@ from rich.console import Console
 from exogpu import Policy, Verdict
 from exogpu.cli.loader import load
 from exogpu.report.build import build
-from exogpu.report.write import write_report
+from exogpu.report.page import write_report
 from exogpu.solvers.smt import z3_version
-from exogpu.symbolic.certificate import lock
-from exogpu.symbolic.certificate.sealing import WITNESS, Json, json_text
+from exogpu.symbolic.certificate import write
+from exogpu.symbolic.certificate.strict_json import WITNESS, Json, json_text
 from exogpu.symbolic.certificate.write import write_certificate
 
 HERE = Path(__file__).resolve().parent
@@ -45,7 +45,7 @@ def made(at: int) -> Json | None:
     write_certificate(folder, procedure, verdict)
     ir, program = procedure.ir, procedure.amir(verdict.policy)
     assert ir is not None
-    return lock.entry(ir, program, verdict, Path(ir.span.file))
+    return write.entry(ir, program, verdict, Path(ir.span.file))
 
 
 def main() -> int:
@@ -73,7 +73,7 @@ def main() -> int:
     versions: dict[str, Json] = {"exogpu": metadata.version("exogpu"), "z3": z3_version()}
     versions["islpy"] = metadata.version("islpy")
     locked: dict[str, Json] = {"versions": versions, "proofs": proofs}
-    (HERE / lock.LOCK).write_text(json_text(locked), encoding="utf-8", newline="\n")
+    (HERE / write.LOCK).write_text(json_text(locked), encoding="utf-8", newline="\n")
     return 0
 
 

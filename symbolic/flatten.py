@@ -6,40 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from exogpu.amir.nodes import (
-    Alloc,
-    Arrive,
-    Await,
-    Block,
-    CheckBarrier,
-    CheckInitialised,
-    Guard,
-    IncTaskID,
-    Initialise,
-    Loop,
-    OnWindow,
-    Op,
-    Record,
-    Require,
-)
+from exogpu.amir import nodes as amir
 from exogpu.amir.walk import accesses_of, operations
 from exogpu.ir.affine import from_cexpr
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, BExpr, Compare, Int, Point, Sub
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import control_variables
-from exogpu.symbolic.resident import Positions, Residence
-from exogpu.symbolic.sites import (
-    Site,
-    UndecidedError,
-    loads_around,
-    read_by,
-    read_by_load,
-    read_through,
-    variables_of,
-)
+from exogpu.symbolic import sites as symbolic_sites
+from exogpu.symbolic.tasks_by_position import Positions, Residence
 
 
-def sites(by_position: Positions) -> tuple[Site, ...]:
+def sites(by_position: Positions) -> tuple[symbolic_sites.Site, ...]:
     """Every operation of the program but loops and guards, in program order; and a loop where it
     binds a slot, as the place where it counts, or a value from memory, as where it is loaded.
 
@@ -49,20 +26,22 @@ def sites(by_position: Positions) -> tuple[Site, ...]:
     Raises UndecidedError where tasks begin elsewhere than at the start of a loop's body, or one
     loop stands in two places; or where what resides depends on the task.
     """
-    found: list[Site] = []
+    found: list[symbolic_sites.Site] = []
     _flatten(by_position.program.body, _Context(), [0], found)
     told: _Told = frozenset()
     if by_position.residences:
         told = _variables_of_task(found, by_position)
         found = [_at_each_position(site, by_position, told) for site in found]
     found = _counted_alike(found)
-    places: dict[Loop, tuple[int, ...]] = {}
+    places: dict[amir.Loop, tuple[int, ...]] = {}
     for site in found:
         for depth, loop in enumerate(site.loops):
             # Common loops are told by identity.
             place = site.path[: depth + 1]
             if loop.source is None and places.setdefault(loop, place) != place:
-                raise UndecidedError("one loop stands in two places", loop.origin.span)
+                raise symbolic_sites.UndecidedError(
+                    "one loop stands in two places", loop.origin.span
+                )
     return tuple(_by_position(found, by_position, told) if by_position.residences else found)
 
 
@@ -70,36 +49,40 @@ def sites(by_position: Positions) -> tuple[Site, ...]:
 class _Context:
     """The loops, guards and loads around a block."""
 
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[amir.Loop, ...] = ()
     guards: tuple[tuple[int, BExpr], ...] = ()
     prefix: tuple[int, ...] = ()
     task: int | None = None
-    loads: tuple[Loop, ...] = ()
+    loads: tuple[amir.Loop, ...] = ()
 
-    def site(self, op: Op, number: int, place: int) -> Site:
+    def site(self, op: amir.Op, number: int, place: int) -> symbolic_sites.Site:
         """An operation in the block, with the loads that it reads."""
         path = (*self.prefix, place)
-        plain = Site(number, op, self.loops, self.guards, path, self.task)
+        plain = symbolic_sites.Site(number, op, self.loops, self.guards, path, self.task)
         loads = tuple(_read_of(self.loads, _reads(plain)))
         path = (*path, *path[-1:] * len(loads))
         return replace(plain, loops=(*self.loops, *loads), path=path)
 
 
-def _flatten(block: Block, around: _Context, counter: list[int], found: list[Site]) -> None:
+def _flatten(
+    block: amir.Block, around: _Context, counter: list[int], found: list[symbolic_sites.Site]
+) -> None:
     task, loops = around.task, around.loops
     for op in block:
         counter[0] += 1
         match op:
-            case Loop(source=Access()):
+            case amir.Loop(source=Access()):
                 _check_load(op)
                 found.append(around.site(op, len(found), counter[0]))
                 known = (*around.guards, *((len(loops), one) for one in _in_some_range(op, around)))
                 inside = replace(around, loads=(*around.loads, op), guards=known)
                 _flatten(op.body, inside, counter, found)
-            case Loop():
-                begins = [i for i, inner in enumerate(op.body) if isinstance(inner, IncTaskID)]
+            case amir.Loop():
+                begins = [i for i, inner in enumerate(op.body) if isinstance(inner, amir.IncTaskID)]
                 if begins and (begins != [0] or task is not None):
-                    raise UndecidedError("a task begins inside another", op.origin.span)
+                    raise symbolic_sites.UndecidedError(
+                        "a task begins inside another", op.origin.span
+                    )
                 if op.slot is not None:
                     _check_slot(op)
                     found.append(around.site(op, len(found), counter[0]))
@@ -110,11 +93,13 @@ def _flatten(block: Block, around: _Context, counter: list[int], found: list[Sit
                     task=len(loops) + 1 if begins else task,
                 )
                 _flatten(op.body, inside, [0], found)
-            case Guard():
+            case amir.Guard():
                 guards = (*around.guards, (len(loops), op.condition))
                 _flatten(op.body, replace(around, guards=guards), counter, found)
-            case IncTaskID() if task != len(loops) or counter[0] > 1:
-                raise UndecidedError("a task begins elsewhere than first in a loop", op.origin.span)
+            case amir.IncTaskID() if task != len(loops) or counter[0] > 1:
+                raise symbolic_sites.UndecidedError(
+                    "a task begins elsewhere than first in a loop", op.origin.span
+                )
             case _:
                 found.append(around.site(op, len(found), counter[0]))
 
@@ -122,7 +107,7 @@ def _flatten(block: Block, around: _Context, counter: list[int], found: list[Sit
 # --- values from memory -------------------------------------------------------------------------
 
 
-def _in_some_range(load: Loop, around: _Context) -> Iterator[BExpr]:
+def _in_some_range(load: amir.Loop, around: _Context) -> Iterator[BExpr]:
     """Yields the condition that a load's range is not empty, for statements that follow it.
 
     It is said where sizes alone tell it, and may tell otherwise.
@@ -137,63 +122,65 @@ def _in_some_range(load: Loop, around: _Context) -> Iterator[BExpr]:
         yield Compare("<", load.lo, load.hi)
 
 
-def _reads(site: Site) -> frozenset[Sym]:
+def _reads(site: symbolic_sites.Site) -> frozenset[Sym]:
     """The iterators that a site is made of: its loops, guards, threads and accesses."""
     op = site.op
     found = [control_variables(condition) for _, condition in site.guards]
     found += [control_variables(end) for loop in site.loops for end in (loop.lo, loop.hi)]
-    found += [read_by(access) for access in accesses_of(op)]
+    found += [symbolic_sites.read_by(access) for access in accesses_of(op)]
     threads = op.origin.threads
     found += [control_variables(axis.offset) for axis in (threads.axes if threads else ())]
-    if isinstance(op, Loop):
+    if isinstance(op, amir.Loop):
         found += [control_variables(op.lo), control_variables(op.hi)]
-    if isinstance(op, Require):
+    if isinstance(op, amir.Require):
         found += [control_variables(condition) for condition in op.conditions]
         found += [control_variables(end) for one in op.each for end in (one.lo, one.hi)]
     return frozenset[Sym]().union(*found)
 
 
-def _read_of(loads: Sequence[Loop], read: frozenset[Sym]) -> Sequence[Loop]:
+def _read_of(loads: Sequence[amir.Loop], read: frozenset[Sym]) -> Sequence[amir.Loop]:
     """Selects the loads, in their order, whose values are read by these names or by another
     selected load."""
-    found: list[Loop] = []
+    found: list[amir.Loop] = []
     for load in reversed(loads):
         if load.iterator in read:
             found.append(load)
-            read |= read_by_load(load)
+            read |= symbolic_sites.read_by_load(load)
     return found[::-1]
 
 
-def _counted_alike(found: list[Site]) -> list[Site]:
+def _counted_alike(found: list[symbolic_sites.Site]) -> list[symbolic_sites.Site]:
     """The sites, where all that counts on a barrier reads the loads that some of it reads, as far
     as these are reached wherever it is: as many times as one loop of it goes, the others do."""
-    places = {site.op: site for site in found if isinstance(site.op, Loop) and site.op.source}
+    places = {site.op: site for site in found if isinstance(site.op, amir.Loop) and site.op.source}
     if not places:
         return found
-    read: dict[Sym, dict[Loop, None]] = {}
+    read: dict[Sym, dict[amir.Loop, None]] = {}
     for site in found:
         if isinstance(site.op, _COUNTED):
-            for name in variables_of(site.op):
-                read.setdefault(name, {}).update(dict.fromkeys(loads_around(site)))
-    made: list[Site] = []
+            for name in symbolic_sites.variables_of(site.op):
+                read.setdefault(name, {}).update(dict.fromkeys(symbolic_sites.loads_around(site)))
+    made: list[symbolic_sites.Site] = []
     for site in found:
         more = [
             load
-            for name in (variables_of(site.op) if isinstance(site.op, _COUNTED) else ())
+            for name in (
+                symbolic_sites.variables_of(site.op) if isinstance(site.op, _COUNTED) else ()
+            )
             for load in read.get(name, ())
             if load.iterator not in site.iterators and _reached_with(places[load], site)
         ]
-        loads = (*loads_around(site), *dict.fromkeys(more))
-        plain = len(site.loops) - len(loads_around(site))
+        loads = (*symbolic_sites.loads_around(site), *dict.fromkeys(more))
+        plain = len(site.loops) - len(symbolic_sites.loads_around(site))
         path = (*site.path[: plain + 1], *site.path[plain : plain + 1] * len(loads))
         made.append(replace(site, loops=(*site.loops[:plain], *loads), path=path))
     return made
 
 
-_COUNTED: Final = (Arrive, Await, CheckBarrier)
+_COUNTED: Final = (amir.Arrive, amir.Await, amir.CheckBarrier)
 
 
-def _reached_with(load: Site, site: Site) -> bool:
+def _reached_with(load: symbolic_sites.Site, site: symbolic_sites.Site) -> bool:
     """Tests whether a load is reached in every iteration in which a site may be, and read only by
     what the site has, too."""
     around = [loop for loop in load.loops if loop.source is None]
@@ -203,17 +190,17 @@ def _reached_with(load: Site, site: Site) -> bool:
     return inside and guarded and all(loop in site.loops for loop in others)
 
 
-def _check_load(load: Loop) -> None:
+def _check_load(load: amir.Loop) -> None:
     """Raises UndecidedError where what is loaded is no single element."""
     assert load.source is not None
     if not all(isinstance(coord, Point) for coord in load.source.coords):
-        raise UndecidedError("a window is loaded as one value", load.origin.span)
+        raise symbolic_sites.UndecidedError("a window is loaded as one value", load.origin.span)
 
 
 # --- slots --------------------------------------------------------------------------------------
 
 
-def _check_slot(loop: Loop) -> None:
+def _check_slot(loop: amir.Loop) -> None:
     """Raises UndecidedError where the loop of a slot is no binding: it counts before anything in
     it happens, and nothing in it counts or is counted."""
     assert loop.slot is not None
@@ -221,16 +208,16 @@ def _check_slot(loop: Loop) -> None:
     ring = loop.lo == Int(0) and isinstance(loop.hi, Int) and loop.hi.value > 0
     inside = operations(loop.body)
     if not element or not ring or not all(isinstance(op, _IN_SLOTS) for op in inside):
-        raise UndecidedError("a slot binds other than accesses", loop.origin.span)
+        raise symbolic_sites.UndecidedError("a slot binds other than accesses", loop.origin.span)
 
 
-_IN_SLOTS: Final = (Loop, Guard, OnWindow, Require)
+_IN_SLOTS: Final = (amir.Loop, amir.Guard, amir.OnWindow, amir.Require)
 
 
 # --- tasks by position --------------------------------------------------------------------------
 
 
-def _launch_of(site: Site, by_position: Positions) -> Residence | None:
+def _launch_of(site: symbolic_sites.Site, by_position: Positions) -> Residence | None:
     """The launch in which memory resides in one of whose tasks a site stands."""
     return next((one for one in by_position.residences if one.loop in site.loops), None)
 
@@ -239,11 +226,11 @@ _Told: TypeAlias = frozenset[tuple[Sym, bool]]
 """Variables, each with whether it is about what has been written of it, or its records."""
 
 
-def _initialises(op: Op) -> bool:
-    return isinstance(op, Initialise | CheckInitialised)
+def _initialises(op: amir.Op) -> bool:
+    return isinstance(op, amir.Initialise | amir.CheckInitialised)
 
 
-def _variables_of_task(found: Sequence[Site], by_position: Positions) -> _Told:
+def _variables_of_task(found: Sequence[symbolic_sites.Site], by_position: Positions) -> _Told:
     """The variables of which the task tells whether, or where, they are accessed: what chooses the
     tasks tells it of arrays that are not the launch's own.  What has been written of these is told
     by the task in any case: each is executed by some cluster.  Raises UndecidedError where one of
@@ -252,39 +239,49 @@ def _variables_of_task(found: Sequence[Site], by_position: Positions) -> _Told:
     allocated = {
         site.op.name
         for site in found
-        if isinstance(site.op, Alloc)
+        if isinstance(site.op, amir.Alloc)
         and (variables[site.op.name].resident or _launch_of(site, by_position))
     }
     told = set[tuple[Sym, bool]]()
     for site in found:
         residence = _launch_of(site, by_position)
-        if residence is None or not isinstance(site.op, OnWindow):
+        if residence is None or not isinstance(site.op, amir.OnWindow):
             continue
         name, initialises = site.op.access.name, _initialises(site.op)
         chosen = residence.chosen if name in allocated else ()
-        read = read_by(site.op.access) | _guarding(site, chosen)
-        if read_through(site, read) & residence.iterators or (
+        read = symbolic_sites.read_by(site.op.access) | _guarding(site, chosen)
+        if symbolic_sites.read_through(site, read) & residence.iterators or (
             initialises and name not in allocated
         ):
             told.add((name, initialises))
     for name, _ in told:
         if variables[name].resident or variables[name].mechanism is not None:
-            span = next(s.op.origin.span for s in found if name in variables_of(s.op))
-            raise UndecidedError(_DEPENDS.format(f"whether, or where, {name} is accessed"), span)
+            span = next(
+                s.op.origin.span for s in found if name in symbolic_sites.variables_of(s.op)
+            )
+            raise symbolic_sites.UndecidedError(
+                _DEPENDS.format(f"whether, or where, {name} is accessed"), span
+            )
     return frozenset(told)
 
 
-def _at_each_position(site: Site, by_position: Positions, told: _Told) -> Site:
+def _at_each_position(
+    site: symbolic_sites.Site, by_position: Positions, told: _Told
+) -> symbolic_sites.Site:
     """A site without the conditions that choose the tasks, which hold at each position: where they
     are not what tells its task.  Those on sizes alone stay, and cost nothing."""
     residence = _launch_of(site, by_position)
-    if residence is None or _tells(site, told) or isinstance(site.op, Require):
+    if residence is None or _tells(site, told) or isinstance(site.op, amir.Require):
         return site
     tasks = residence.iterators
     op = site.op
-    if isinstance(op, Loop) and op.source and read_through(site, read_by_load(op)) & tasks:
+    if (
+        isinstance(op, amir.Loop)
+        and op.source
+        and symbolic_sites.read_through(site, symbolic_sites.read_by_load(op)) & tasks
+    ):
         return site
-    loads = loads_around(site)
+    loads = symbolic_sites.loads_around(site)
     varying = tasks | {load.iterator for load in loads}
     guards = tuple(
         (n, b)
@@ -298,22 +295,24 @@ def _at_each_position(site: Site, by_position: Positions, told: _Told) -> Site:
     return replace(bare, loops=(*bare.loops, *kept), path=path)
 
 
-def _tells(site: Site, told: _Told) -> bool:
+def _tells(site: symbolic_sites.Site, told: _Told) -> bool:
     """Tests whether a site is an access of a variable that the task tells."""
     op = site.op
-    return isinstance(op, OnWindow) and (op.access.name, _initialises(op)) in told
+    return isinstance(op, amir.OnWindow) and (op.access.name, _initialises(op)) in told
 
 
-def _by_position(found: Sequence[Site], by_position: Positions, told: _Told) -> Iterator[Site]:
+def _by_position(
+    found: Sequence[symbolic_sites.Site], by_position: Positions, told: _Told
+) -> Iterator[symbolic_sites.Site]:
     """The sites without the loops of tasks that stand at positions, but where they read them."""
     for site in found:
         residence = _launch_of(site, by_position)
         if residence is None:
             yield replace(site, residence=(by_position.beside or {}).get(site.op))
             continue
-        telling = isinstance(site.op, Require)
-        if isinstance(site.op, Loop) and site.op.source is not None:
-            telling = bool(read_through(site, _reads(site)) & residence.iterators)
+        telling = isinstance(site.op, amir.Require)
+        if isinstance(site.op, amir.Loop) and site.op.source is not None:
+            telling = bool(symbolic_sites.read_through(site, _reads(site)) & residence.iterators)
         elif not telling:
             _independent(site, residence)
             telling = _tells(site, told)
@@ -323,18 +322,18 @@ def _by_position(found: Sequence[Site], by_position: Positions, told: _Told) -> 
 _DEPENDS: Final = "where memory resides from task to task, {} depends on the task"
 
 
-def _guarding(site: Site, chosen: Sequence[BExpr]) -> frozenset[Sym]:
+def _guarding(site: symbolic_sites.Site, chosen: Sequence[BExpr]) -> frozenset[Sym]:
     """The control variables of the conditions around a site, but those that choose the tasks."""
     others = (one for _, one in site.guards if not any(one is choice for choice in chosen))
     return frozenset[Sym]().union(*map(control_variables, others))
 
 
-def _independent(site: Site, residence: Residence) -> None:
+def _independent(site: symbolic_sites.Site, residence: Residence) -> None:
     """Raises UndecidedError where whether an operation synchronises, or by whom it is executed,
     depends on the task."""
     first = residence.depth + 1 + len(residence.tasks)
-    plain = isinstance(site.op, OnWindow) and (
-        not isinstance(site.op, Record) or site.op.trailing is None
+    plain = isinstance(site.op, amir.OnWindow) and (
+        not isinstance(site.op, amir.Record) or site.op.trailing is None
     )
     read = set[Sym]() if plain else set(_guarding(site, residence.chosen))
     for loop in site.loops[first:]:
@@ -344,16 +343,16 @@ def _independent(site: Site, residence: Residence) -> None:
     for axis in () if threads is None else threads.axes:
         read |= control_variables(axis.offset)
     accesses = list(accesses_of(site.op))
-    if isinstance(site.op, OnWindow):
+    if isinstance(site.op, amir.OnWindow):
         accesses = accesses[1:]  # its own, which may tell the task
     for access in accesses:
-        read |= read_by(access)
-    if read_through(site, frozenset(read)) & residence.iterators:
+        read |= symbolic_sites.read_by(access)
+    if symbolic_sites.read_through(site, frozenset(read)) & residence.iterators:
         what = "what is executed, or on which barrier,"
-        raise UndecidedError(_DEPENDS.format(what), site.op.origin.span)
+        raise symbolic_sites.UndecidedError(_DEPENDS.format(what), site.op.origin.span)
 
 
-def _placed(site: Site, residence: Residence, telling: bool) -> Site:
+def _placed(site: symbolic_sites.Site, residence: Residence, telling: bool) -> symbolic_sites.Site:
     """A site in a task at a position; the loops of the tasks come last where it tells them, else
     not at all."""
     at, count = residence.depth + 1, len(residence.tasks)

@@ -6,27 +6,30 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from math import inf
 from time import perf_counter
 from typing import Final
 
-from exogpu.ir.names import Sym
-from exogpu.result.proof import Answered, Obligation, Proof, Proving
+from exogpu.diagnostics.verdict import Answered, Obligation, Proof, Proving
+from exogpu.ir.types import Sym
+from exogpu.machine.index_contents import loads
 from exogpu.solvers import smt
-from exogpu.solvers.isl_budget import IslGaveUpError, limited
+from exogpu.solvers.isl import IslGaveUpError, limited
+from exogpu.solvers.parallel import Helper, LostError, Turns, helping, jobs
+from exogpu.solvers.processes import Tell, stage
 from exogpu.symbolic.certificate import witness_json
-from exogpu.symbolic.certificate.sealing import json_text
-from exogpu.symbolic.encode import obligations
-from exogpu.symbolic.encode.drafts import Draft
-from exogpu.symbolic.encode.links import Telling, names_apart
+from exogpu.symbolic.certificate.strict_json import json_text
+from exogpu.symbolic.encode import obligations as encode_obligations
+from exogpu.symbolic.encode.chain_text import Telling, names_apart
+from exogpu.symbolic.encode.encoder import Draft
 from exogpu.symbolic.encode.obligations import Unit
 from exogpu.symbolic.encode.witness import Witness, joined_witness
-from exogpu.symbolic.find.domains import Model
-from exogpu.symbolic.find.flags import flag_waits
-from exogpu.symbolic.find.prover import BUDGET, Evidence, Findings, Undecided
-from exogpu.symbolic.find.witness import Seeker
-from exogpu.symbolic.shares import Share, shares
+from exogpu.symbolic.partition import Share, shares, topics
+from exogpu.symbolic.search.analysis import BUDGET, Analysis, Evidence, Findings, Undecided
+from exogpu.symbolic.search.instance_model import Model
+from exogpu.symbolic.search.witness_builder import Seeker, flag_waits
 from exogpu.symbolic.sites import UndecidedError, variables_of
 
 
@@ -90,7 +93,7 @@ class Parts:
         self._units: list[Unit] = []
         self._stopped: tuple[float, Undecided] | None = None
         try:
-            self._units = obligations.units(evidence.model, self._seeker)
+            self._units = encode_obligations.units(evidence.model, self._seeker)
         except UndecidedError as reason:
             self._stopped = (-1, Undecided(reason.reason, reason.span))
         self._seconds = perf_counter() - start
@@ -244,7 +247,7 @@ def _numbered(plain: str) -> str:
 
 def drafts_within(evidence: Evidence, budget: int = BUDGET) -> Iterator[Draft]:
     """Every obligation of a program, made within ISL's budget.  Raises UndecidedError."""
-    units = enumerate(obligations.units(evidence.model, Seeker(evidence)))
+    units = enumerate(encode_obligations.units(evidence.model, Seeker(evidence)))
     for _, draft in _drafts_within(evidence.model, units, budget):
         if isinstance(draft, Undecided):
             raise UndecidedError(draft.reason, draft.span)
@@ -263,4 +266,96 @@ def _unconfirmed(made: Obligation, draft: Draft, reply: smt.Reply) -> Undecided:
 
 def drafts(evidence: Evidence) -> Iterator[Draft]:
     """Every obligation of a program, with what ISL finds for it.  Raises UndecidedError."""
-    return obligations.drafts(evidence.model, Seeker(evidence))
+    return encode_obligations.drafts(evidence.model, Seeker(evidence))
+
+
+# The analysis and the proof of a program by several processes, each of which takes one share of
+# its variables after another.
+#
+# The answer is that of one process: where a helper finds anything that is not a proof, or is
+# lost, this process goes on alone.
+
+
+def analysed(
+    analysis: Analysis, told: Callable[[Proving], None]
+) -> tuple[Findings, Proof | Undecided | None]:
+    """Returns the findings of all variables, or in a proof of those of this process; and the proof,
+    or why there is none, if one was tried."""
+    among = () if analysis.vacuous else shares(analysis.model)
+    proved, others = None, min(jobs(), len(among)) - 1
+    if others > 0:
+        turns = Turns(len(among))
+        with turns, helping([partial(_help, analysis, among, turns)] * others) as helpers:
+            proved = _with(helpers, analysis, among, turns, told)
+        if isinstance(proved, Proof):
+            return analysis.findings(), proved
+    analysis.run(topics(analysis.model))
+    return analysis.findings(), proved
+
+
+def _with(
+    helpers: Sequence[Helper],
+    analysis: Analysis,
+    among: Sequence[Share],
+    turns: Turns,
+    told: Callable[[Proving], None],
+) -> Proof | Undecided | None:
+    """The proof, of the shares that this process takes and of the helpers'; None where it has to
+    go on alone."""
+    answered = [0] * (len(helpers) + 1)
+
+    def hear(at: int, proving: Proving) -> None:
+        answered[at] = proving.answered
+        told(Proving(sum(answered)))
+
+    try:
+        own = _proved(analysis, among, turns, partial(hear, 0), lambda: _go_on(helpers))
+        if own is None:
+            return None
+        parts = [own]
+        for at, helper in enumerate(helpers, 1):
+            while isinstance(message := helper.receive(), Proving):
+                hear(at, message)
+            if not isinstance(message, Part):
+                return None
+            parts.append(message)
+    except LostError:
+        return None
+    return joined(analysis.evidence, parts)
+
+
+def _go_on(helpers: Sequence[Helper]) -> bool:
+    """Tests whether no helper has found anything but a proof; takes their messages meanwhile, so
+    that they need not wait."""
+    return all(None not in helper.told() for helper in helpers)
+
+
+def _help(analysis: Analysis, among: Sequence[Share], turns: Turns, tell: Tell) -> None:
+    """Runs a helper."""
+    tell(_proved(analysis, among, turns, tell, lambda: True))
+
+
+def _proved(
+    analysis: Analysis,
+    among: Sequence[Share],
+    turns: Turns,
+    told: Callable[[Proving], None],
+    go_on: Callable[[], bool],
+) -> Part | None:
+    """Proves the shares that a process takes; None if it finds a violation, or shall not go on."""
+    parts = Parts(analysis.evidence, told=told)
+    for turn in turns:
+        analysis.run(among[turn])
+        if not (go_on() and _clean(analysis)):
+            return None
+        stage("proving")
+        parts.prove(among[turn])
+        stage("analysing the order of accesses")
+    return parts.made()
+
+
+def _clean(analysis: Analysis) -> bool:
+    """Tests whether a proof may be tried. What ISL finds of values from memory is more than there
+    is, for contracts are Z3's: a violation of such a program may be none."""
+    found = analysis.findings()
+    return not found.undecided and (not found.violations or loads(analysis.model.program))

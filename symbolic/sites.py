@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from exogpu.amir.nodes import (
-    Alloc,
-    Arrive,
-    Await,
-    CheckBarrier,
-    Loop,
-    OnWindow,
-    Op,
-    Record,
-    Release,
-)
+from exogpu.amir import nodes as amir
 from exogpu.amir.walk import accesses_of
-from exogpu.ir.names import Sym
+from exogpu.diagnostics.errors import Span
 from exogpu.ir.nodes import Access, BExpr, CExpr, Point
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import control_variables
-from exogpu.result.errors import Span
-from exogpu.symbolic.resident import Residence
+from exogpu.symbolic.tasks_by_position import Residence
 
 
 class UndecidedError(Exception):
@@ -39,8 +29,8 @@ class Site:
 
     number: int
     """Place in the program text; its instances are tuples `S<number>`."""
-    op: Op
-    loops: tuple[Loop, ...]
+    op: amir.Op
+    loops: tuple[amir.Loop, ...]
     guards: tuple[tuple[int, BExpr], ...]
     """Enclosing conditions, each with the number of loops around it."""
     path: tuple[int, ...]
@@ -71,7 +61,7 @@ def order_of(first: Site, second: Site) -> tuple[int, bool]:
 
 
 def where_begun(
-    site: Site, loops: Sequence[Loop], counted: Iterable[Site], least: int
+    site: Site, loops: Sequence[amir.Loop], counted: Iterable[Site], least: int
 ) -> int | None:
     """In how many of these loops, which are around all that is counted, a slot is bound before all
     of it; None where it is bound elsewhere, or in fewer than the least."""
@@ -80,13 +70,13 @@ def where_begun(
         if one is not other:
             break
         common += 1
-    if not least <= common < len(loops) or not isinstance(site.op, Loop):
+    if not least <= common < len(loops) or not isinstance(site.op, amir.Loop):
         return None
     first = all(site.path[common] < other.path[common] for other in counted)
     return common if first else None
 
 
-def loads_around(site: Site) -> tuple[Loop, ...]:
+def loads_around(site: Site) -> tuple[amir.Loop, ...]:
     """The loads whose values a site reads, outermost first."""
     return tuple(loop for loop in site.loops if loop.source is not None)
 
@@ -96,13 +86,13 @@ def loaded_from(site: Site) -> frozenset[Access]:
     return frozenset(loop.source for loop in site.loops if loop.source is not None)
 
 
-def read_by_source(load: Loop) -> frozenset[Sym]:
+def read_by_source(load: amir.Loop) -> frozenset[Sym]:
     """Returns the variables that the element of a load reads."""
     assert load.source is not None
     return read_by(load.source)
 
 
-def read_by_load(load: Loop) -> frozenset[Sym]:
+def read_by_load(load: amir.Loop) -> frozenset[Sym]:
     """Returns the variables that the element of a load, and its range, read."""
     return read_by_source(load) | control_variables(load.lo) | control_variables(load.hi)
 
@@ -115,26 +105,26 @@ def read_through(site: Site, read: frozenset[Sym]) -> frozenset[Sym]:
     return read
 
 
-def slots_around(site: Site) -> tuple[Loop, ...]:
+def slots_around(site: Site) -> tuple[amir.Loop, ...]:
     """The loops around a site that bind slots, outermost first."""
     return tuple(loop for loop in site.loops if loop.slot is not None)
 
 
 def reads_slot(site: Site) -> bool:
     """Tests whether an access depends on a slot."""
-    assert isinstance(site.op, OnWindow)
+    assert isinstance(site.op, amir.OnWindow)
     read = read_by(site.op.access)
     return any(loop.iterator in read for loop in slots_around(site))
 
 
-def of_tasks(site: Site) -> tuple[Loop, ...]:
+def of_tasks(site: Site) -> tuple[amir.Loop, ...]:
     """The loops of tasks around a site of which one iteration stands at each position: they are
     its last loops."""
     found = site.residence
     return () if found is None else tuple(loop for loop in site.loops if loop in found.tasks)
 
 
-def is_position(loop: Loop, site: Site) -> bool:
+def is_position(loop: amir.Loop, site: Site) -> bool:
     """Tests whether a loop is over the positions of the site's tasks."""
     return site.residence is not None and loop is site.residence.loop
 
@@ -156,10 +146,10 @@ def read_by(access: Access) -> frozenset[Sym]:
     return frozenset[Sym]().union(*map(control_variables, expressions_of(access)))
 
 
-def variables_of(op: Op) -> Iterator[Sym]:
+def variables_of(op: amir.Op) -> Iterator[Sym]:
     """The variables that an operation uses, the one it allocates or releases included."""
     match op:
-        case Alloc() | Release() | CheckBarrier():
+        case amir.Alloc() | amir.Release() | amir.CheckBarrier():
             yield op.name
         case _:
             for access in accesses_of(op):
@@ -168,30 +158,30 @@ def variables_of(op: Op) -> Iterator[Sym]:
 
 def slot_of(site: Site) -> Access:
     """The element whose Arrives are counted where a slot is bound."""
-    assert isinstance(site.op, Loop) and site.op.slot is not None
+    assert isinstance(site.op, amir.Loop) and site.op.slot is not None
     return site.op.slot
 
 
 def home_of(site: Site) -> Access:
     """The home of an Arrive, or of a Record's trailing barrier."""
     op = site.op
-    if isinstance(op, Arrive):
+    if isinstance(op, amir.Arrive):
         return op.home
-    assert isinstance(op, Record) and op.trailing is not None
+    assert isinstance(op, amir.Record) and op.trailing is not None
     return op.trailing.home
 
 
 def targets_of(site: Site) -> tuple[Access, ...]:
     """The targets of an Arrive, or of a Record's trailing barrier."""
     op = site.op
-    if isinstance(op, Arrive):
+    if isinstance(op, amir.Arrive):
         return op.targets
-    assert isinstance(op, Record) and op.trailing is not None
+    assert isinstance(op, amir.Record) and op.trailing is not None
     return op.trailing.targets
 
 
 def counted_on(site: Site) -> Access:
     """The element on which an Arrive, Await, trailing barrier or slot counts."""
-    if isinstance(site.op, Loop):
+    if isinstance(site.op, amir.Loop):
         return slot_of(site)
-    return site.op.barrier if isinstance(site.op, Await) else home_of(site)
+    return site.op.barrier if isinstance(site.op, amir.Await) else home_of(site)

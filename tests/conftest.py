@@ -12,18 +12,17 @@ from typing import Final
 
 import pytest
 
-from exogpu.amir import lower as lowering
+from exogpu.amir import lower
 from exogpu.amir.nodes import Guard, Loop, Program
 from exogpu.amir.walk import operations
-from exogpu.analysis import inline as inlining
-from exogpu.analysis import lifetimes
+from exogpu.analysis import inline, lifetimes
 from exogpu.analysis.facts import Facts
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.nodes import Proc
-from exogpu.ir.types import Policy
 from exogpu.ir.wellformed import flaws
-from exogpu.pipeline import explanation, stages
-from exogpu.solvers import isl_budget, smt
-from exogpu.solvers.helpers import VARIABLE
+from exogpu.pipeline import refutation, stages
+from exogpu.solvers import isl, smt
+from exogpu.solvers.parallel import VARIABLE
 from exogpu.symbolic.certificate.program_schema import check_program
 from exogpu.symbolic.certificate.write import program_json
 
@@ -34,7 +33,7 @@ pytest.register_assert_rewrite("tests.machine.decisions", "tests.machine.pitfall
 # The tests share the processors already; `test_together.py` says otherwise.
 os.environ[VARIABLE] = "1"
 
-isl_budget.LOUD = smt.LOUD = explanation.LOUD = True
+isl.LOUD = smt.LOUD = refutation.LOUD = True
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -95,7 +94,7 @@ def well_formed() -> Iterator[None]:
     """Every pass leaves a procedure, and the conversion a program, as the specification has it."""
 
     def inlined(proc: Proc) -> Proc:
-        made = inlining.inline(proc)
+        made = inline.inline(proc)
         assert not [*flaws(proc)] and not [*flaws(made, inlined=True)]
         return made
 
@@ -105,7 +104,7 @@ def well_formed() -> Iterator[None]:
         return made
 
     def lowered(facts: Facts, policy: Policy) -> Program:
-        program = lowering.lower(facts, policy)
+        program = lower.lower(facts, policy)
         if any(not isinstance(op, Loop | Guard) for op in operations(program.body)):
             # A procedure may be called what no name is; of the rest nothing may be strange.
             check_program({**program_json(program), "name": "named"})

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from exogpu.result.errors import ExoGpuError
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.solvers import smt
 from exogpu.symbolic.certificate.program_reader import program_of
 from exogpu.symbolic.certificate.program_schema import check_program
 from exogpu.symbolic.certificate.recheck import Ask, Compare, Rechecked, recheck
-from exogpu.symbolic.certificate.sealing import json_text, sealed, sha256
+from exogpu.symbolic.certificate.strict_json import json_text, sealed, sha256
 from exogpu.symbolic.certificate.witness_json import witness_of
 from exogpu.symbolic.certificate.write import obligation_json
-from exogpu.symbolic.encode.links import told
+from exogpu.symbolic.encode.chain_text import named_obligations
 from exogpu.symbolic.encode.obligations import drafts
-from exogpu.symbolic.placed import Placed
+from exogpu.symbolic.model import Placed
 
 Content = dict[str, Any]
 Alter = Callable[[Content], object]
@@ -56,7 +56,7 @@ def forge(folder: Path) -> None:
     """Makes the certificate list what its program and witness oblige to, and seals."""
     program = content(folder, PROGRAM)
     placed = Placed(program_of(check_program(program)))
-    made = told(placed, drafts(placed, witness_of(content(folder, WITNESS))))
+    made = named_obligations(placed, drafts(placed, witness_of(content(folder, WITNESS))))
     listed = [
         {**obligation_json(one), **({"solver": "z3 5", "answer": "unsat"} if one.smt else {})}
         for one in made

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from exogpu import Policy, Procedure, proc
+from exogpu.diagnostics.hazards import HazardKind
 from exogpu.kernels.gemv_f32 import gemv
-from exogpu.result.verdict import HazardKind
 from exogpu.solvers.smt import Reply
 from exogpu.symbolic.prove import prove
 

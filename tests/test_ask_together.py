@@ -9,9 +9,9 @@ import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exogpu.analysis.instances import Domain, never, never_each, none_holds
-from exogpu.ir.names import Sym
+from exogpu.analysis.domain import Domain, never, never_each, none_holds
 from exogpu.ir.nodes import ControlParam
+from exogpu.ir.types import Sym
 from exogpu.solvers import smt
 
 SCRIPTS = {
@@ -126,7 +126,7 @@ def test_domains_are_asked_together() -> None:
 
 def test_z3_has_the_last_word_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """ISL may drop a part of a set: here it finds everything empty."""
-    monkeypatch.setattr("exogpu.analysis.instances.isl.is_empty", lambda piece: True)
+    monkeypatch.setattr("exogpu.analysis.domain.isl.is_empty", lambda piece: True)
     name = f"n_{N.number}"
     conditions = [[f"{name} < 4"], [f"{name} = 5"], [f"{name} < 3"]]
     assert never_each((DOMAIN, one) for one in conditions) == (True, False, True)
@@ -134,7 +134,7 @@ def test_z3_has_the_last_word_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_none_holds_of_what_z3_refutes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """ISL is not asked; what is written in its words alone is not known to be refuted."""
-    monkeypatch.setattr("exogpu.analysis.instances.isl.is_empty", lambda piece: 1 / 0)
+    monkeypatch.setattr("exogpu.analysis.domain.isl.is_empty", lambda piece: 1 / 0)
     name = f"n_{N.number}"
     assert none_holds([(DOMAIN, [f"{name} < 4"]), (DOMAIN, []), (DOMAIN, [f"{name} = 3"])])
     assert not none_holds([(DOMAIN, [f"{name} < 4"]), (DOMAIN, [f"{name} < 3", f"{name} = 5"])])

@@ -15,11 +15,10 @@ import pytest
 
 from examples.museum.fa_1344 import fix as fa_fix
 from exogpu import Procedure
+from exogpu.diagnostics.verdict import Lemma, Verdict
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLITK
-from exogpu.result.proof import Lemma
-from exogpu.result.verdict import Verdict
 from exogpu.solvers import smt
-from exogpu.symbolic.certificate.coverage import Need, needs
+from exogpu.symbolic.certificate.program_rules import Need, needs
 from exogpu.symbolic.certificate.recheck import recheck, solvers
 from exogpu.symbolic.certificate.write import certificate_digest, write_certificate
 from tests.cases.certificates.names import names
@@ -135,7 +134,7 @@ def test_recheck_needs_no_prover() -> None:
     """Nothing of ISL, the language or the prover is loaded with it."""
     script = (
         "import sys, exogpu.symbolic.certificate.recheck\n"
-        "print([m for m in sys.modules if m.startswith(('islpy', 'exogpu.symbolic.find',"
+        "print([m for m in sys.modules if m.startswith(('islpy', 'exogpu.symbolic.search',"
         " 'exogpu.symbolic.prove', 'exogpu.frontend', 'exogpu.solvers.isl', 'exogpu.api'))])"
     )
     ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
@@ -161,6 +160,10 @@ def test_no_path_leads_from_a_checker_to_isl() -> None:
         modules = {one for one in graph.modules if f"{one}.".startswith(f"{package}.")}
         assert len(modules) > 5
         for module in modules:
-            for other in ("islpy", "exogpu.symbolic.prove", "exogpu.symbolic.find.domains"):
+            for other in (
+                "islpy",
+                "exogpu.symbolic.prove",
+                "exogpu.symbolic.search.instance_model",
+            ):
                 assert graph.find_shortest_chain(module, other) is None
-    assert graph.find_shortest_chain("exogpu.symbolic.find.domains", "islpy") is not None
+    assert graph.find_shortest_chain("exogpu.symbolic.search.instance_model", "islpy") is not None

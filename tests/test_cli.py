@@ -13,13 +13,13 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from exogpu.cli import progress, redundancy
+from exogpu.cli import progress_display, redundancy
 from exogpu.cli.commands import app
-from exogpu.cli.progress import Watch
+from exogpu.cli.progress_display import Watch
+from exogpu.diagnostics.codes import CODES
 from exogpu.machine import fast
-from exogpu.pipeline.allsizes import Answer
-from exogpu.result.codes import CODES
-from exogpu.symbolic.find.prover import Findings
+from exogpu.pipeline.check import Answer
+from exogpu.symbolic.search.analysis import Findings
 
 ROOT = Path(__file__).parent.parent
 
@@ -110,7 +110,7 @@ def test_proved_for_all_sizes(call):
 def no_answer(monkeypatch):
     """The proof for all sizes comes to no end."""
     monkeypatch.setattr(
-        "exogpu.pipeline.checking.answer", lambda program, tell: Answer(NOTHING, reason="planted")
+        "exogpu.pipeline.check.answer", lambda program, tell: Answer(NOTHING, reason="planted")
     )
 
 
@@ -457,7 +457,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(progress, "perf_counter", clock)
+    monkeypatch.setattr(progress_display, "perf_counter", clock)
     return clock
 
 

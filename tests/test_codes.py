@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from exogpu.result.codes import CODES
+from exogpu.diagnostics.codes import CODES
 
 ROOT = Path(__file__).parent.parent
 CODE = re.compile(r"[PTSCDBHGXK]\d{3}")
@@ -18,7 +18,7 @@ def codes_in_use() -> dict[str, str]:
         node.value: f"{file.relative_to(ROOT)}:{node.lineno}"
         for folder in ("exogpu", "symbolic", "codegen")
         for file in sorted((ROOT / folder).rglob("*.py"))
-        if file.parent != ROOT / "exogpu" / "result" / "codes"
+        if file.parent != ROOT / "exogpu" / "diagnostics" / "codes"
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
@@ -38,7 +38,7 @@ def test_no_code_is_registered_twice():
     """A second entry would silently replace the first."""
     keys = [
         key.value
-        for file in (ROOT / "exogpu" / "result" / "codes").glob("*.py")
+        for file in (ROOT / "exogpu" / "diagnostics" / "codes").glob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Dict)
         for key in node.keys

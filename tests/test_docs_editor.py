@@ -10,7 +10,7 @@ from pathlib import Path
 from exogpu import mypy_plugin
 from exogpu.cli.loader import load
 from exogpu.cli.lsp import server
-from exogpu.cli.lsp.checks import Job
+from exogpu.cli.lsp.document_checks import Job
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "editor.md").read_text()

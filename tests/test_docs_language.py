@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from exogpu.cli.loader import load
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.diagnostics.verdict import Policy
 from exogpu.frontend.instructions import InstructionTemplate
 from exogpu.hw.language import LANGUAGE
 from exogpu.hw.timelines import SYNC_TIMELINES
-from exogpu.ir.types import Policy, QualTL
+from exogpu.ir.types import QualTL
 from exogpu.isa import cuda, f8, ldmatrix, mn_major, rows, sm80, sm90, some_rows
 from exogpu.machine import literal
-from exogpu.result.verdict import HazardKind
 
 PAGE = Path(__file__).parent.parent / "docs" / "language.md"
 TEXT = PAGE.read_text()

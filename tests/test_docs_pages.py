@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from exogpu.cli.loader import load
-from exogpu.explain.words import CODES as KINDS
+from exogpu.explain.hazard_text import CODES as KINDS
 from exogpu.hw.language import LANGUAGE
-from exogpu.isa import cuda, rows, sm80, sm90
+from exogpu.isa import cuda, sm80, sm90
+from exogpu.isa import rows as isa_rows
 from tests.pages import BLOCK, DOCS, ROOT, Shell, blocks, pattern, rerun, without_cost
 
 PAGES = [
@@ -118,7 +119,7 @@ def test_every_kind_of_hazard_is_listed_with_its_code() -> None:
 
 def test_the_words_of_a_chain_are_those_of_the_tool() -> None:
     """Each fragment of the page's words stands in what the tool may print."""
-    source = (ROOT / "exogpu" / "explain" / "link.py").read_text()
+    source = (ROOT / "exogpu" / "explain" / "broken_link.py").read_text()
     said = re.sub(r"\{[^{}]*\}", "...", re.sub(r'"\s+f?"', "", source))
     words = cells("reading-a-refutation.md", "## What the chain says")
     assert len(words) > 8
@@ -132,7 +133,7 @@ STATEMENTS = (DOCS / "language.md").read_text().partition("## Statements")[2].pa
 KNOWN = {
     *OURS.findall(STATEMENTS),
     *LANGUAGE,
-    *(name for one in (cuda, sm80, sm90, rows) for name in vars(one)),
+    *(name for one in (cuda, sm80, sm90, isa_rows) for name in vars(one)),
 }
 
 

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from exogpu import Procedure, proc
-from exogpu.analysis.extents import bound
-from exogpu.analysis.listing import listing
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Add, CVar, FloorDiv, Int, Mod, Mul, Sub
+from exogpu.analysis.sizes import bound_of
+from exogpu.analysis.thread_names import listing
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.ir import nodes as ir
+from exogpu.ir.nodes import Add, CVar, FloorDiv, Int, Mul, Sub
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import evaluate
 from exogpu.isa.cuda import cuda_memset0_1d
 from exogpu.machine import fast, literal
-from exogpu.result.errors import ExoGpuError
-from exogpu.result.hazards import HazardKind
 from exogpu.solvers import isl
 
 
@@ -163,16 +164,16 @@ def test_extents_by_iterators_in_shared_memory() -> None:
 def test_bounds_of_extents() -> None:
     k, i, j = Sym("K"), Sym("i"), Sym("j")
     loops = {i: (Int(-3), Sub(CVar(k), Int(1))), j: (CVar(i), Add(CVar(i), Int(2)))}
-    terms = [CVar(i), CVar(j), Mul(-2, CVar(j)), FloorDiv(CVar(i), 3), Mod(CVar(j), 4)]
+    terms = [CVar(i), CVar(j), Mul(-2, CVar(j)), FloorDiv(CVar(i), 3), ir.Mod(CVar(j), 4)]
     terms += [Sub(a, b) for a in terms for b in terms]
     for size in range(1, 4):
         points = [{k: size, i: a, j: b} for a in range(-3, size) for b in range(a, a + 3)]
         for term in terms:
             values = [evaluate(term, point) for point in points]
-            least, most = bound(term, loops, least=True), bound(term, loops)
+            least, most = bound_of(term, loops, least=True), bound_of(term, loops)
             assert evaluate(least, {k: size}) <= min(values)
             assert max(values) <= evaluate(most, {k: size})
-    assert bound(CVar(k), loops) == CVar(k)
+    assert bound_of(CVar(k), loops) == CVar(k)
 
 
 # --- index arguments ----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from examples import insets, matmul_cuda_cores, undistributed_register
 from examples.tutorial import copy, double_buffer, product, ring, tiles
 from exogpu.api import Procedure, collecting
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy
 
 INSETS = [p for p in vars(insets).values() if isinstance(p, Procedure)]
 

@@ -8,9 +8,9 @@ import pytest
 
 from exogpu import proc
 from exogpu.api import Procedure
-from exogpu.pipeline import explanation
-from exogpu.result.verdict import Verdict
-from exogpu.solvers import workers
+from exogpu.diagnostics.verdict import Verdict
+from exogpu.pipeline import refutation
+from exogpu.solvers import processes
 
 
 @proc
@@ -55,33 +55,33 @@ def fail(*_: object, **__: object) -> None:
 
 
 AFTER_REFUTING = [
-    "exogpu.explain.trials.applied",
-    "exogpu.explain.words.broken_link",
-    "exogpu.explain.words.advice",
-    "exogpu.pipeline.refuted.Trials",
-    "exogpu.pipeline.refuted.further",
-    "exogpu.pipeline.refuted.with_shared_repairs",
-    "exogpu.pipeline.allsizes.smallest",
-    "exogpu.pipeline.checking.weakest_condition",
+    "exogpu.explain.trials.apply_edit",
+    "exogpu.explain.hazard_text.broken_link",
+    "exogpu.explain.hazard_text.advice",
+    "exogpu.pipeline.refutation.Trials",
+    "exogpu.pipeline.refutation.further",
+    "exogpu.pipeline.refutation.with_shared_repairs",
+    "exogpu.pipeline.check.smallest",
+    "exogpu.pipeline.check.weakest_condition",
 ]
-AFTER_PROVING = ["exogpu.codegen.warned.limitations"]
+AFTER_PROVING = ["exogpu.codegen.compiled_kernel.limitations"]
 
 
 def planted(
     monkeypatch: pytest.MonkeyPatch, where: str, check: Callable[[], Verdict], loud: bool = False
 ) -> Verdict:
     monkeypatch.setattr(where, fail)
-    monkeypatch.setattr(explanation, "LOUD", loud)
+    monkeypatch.setattr(refutation, "LOUD", loud)
     return check()
 
 
 @pytest.mark.parametrize("where", AFTER_REFUTING)
 def test_a_refutation_stays_one(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = workers.cuts()
+    before = processes.cuts()
     verdict = planted(monkeypatch, where, fresh(race).check)
     assert verdict.word == "refuted" and verdict.hazards[0].sizes == {"M": 1}
     assert "(IndexError: planted); this is a bug in exogpu" in verdict.note
-    assert workers.cuts() > before  # so that it is not cached
+    assert processes.cuts() > before  # so that it is not cached
     assert {h.kind.value for h in verdict.hazards} <= {"RAW", "FREE"}
 
 
@@ -107,7 +107,7 @@ def test_tests_hear_of_it(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_traceback_is_there_for_those_who_ask(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    where = "exogpu.explain.trials.applied"
+    where = "exogpu.explain.trials.apply_edit"
     assert planted(monkeypatch, where, fresh(race).check).word == "refuted"
     assert "Traceback" not in capfd.readouterr().err
     monkeypatch.setenv("EXOGPU_DEBUG", "1")
@@ -123,7 +123,7 @@ def test_a_limit_that_is_reached_after_the_refutation_leaves_it(
     def used_up(*_: object) -> None:
         raise MemoryError
 
-    for where in ("exogpu.pipeline.allsizes.smallest", "exogpu.explain.trials.applied"):
+    for where in ("exogpu.pipeline.check.smallest", "exogpu.explain.trials.apply_edit"):
         monkeypatch.setattr(where, used_up)
         verdict = fresh(race).check(memory=8)
         assert verdict.word == "refuted" and len(verdict.hazards) == 1

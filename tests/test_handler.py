@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from exogpu.api import Procedure
 from exogpu.cli import loader
 from exogpu.cli.commands import app
-from exogpu.cli.outcome import worst
+from exogpu.cli.exit_handler import worst
 
 ROOT = Path(__file__).parent.parent
 
@@ -72,7 +72,7 @@ def test_what_commands_raise(
     status: int,
     said: str,
 ) -> None:
-    monkeypatch.setattr("exogpu.cli.handler._silence", lambda: None)
+    monkeypatch.setattr("exogpu.cli.exit_handler._silence", lambda: None)
     plant(monkeypatch, error)
     result = call(*command.split())
     assert result.exit_code == status and said in result.stderr

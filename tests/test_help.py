@@ -14,7 +14,7 @@ import exogpu
 from exogpu import proc
 from exogpu.cli.commands import app
 from exogpu.frontend.reference import MEMORIES, STATEMENTS, UNITS
-from exogpu.frontend.spelling import WORDS
+from exogpu.frontend.suggestions import WORDS
 from exogpu.hw import language
 from exogpu.isa.sm90 import Sm90_tma_load
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import exogpu.api
-from exogpu import ExoGpuError, proc
+from exogpu import ExoGpuError, api, proc
 from exogpu.cli.commands import app
 
 TEXT = """from __future__ import annotations
@@ -161,6 +160,6 @@ def test_a_cell_that_defines_one_says_what_is_wrong(module, monkeypatch, capsys)
     exec(code, cell)
     said = capsys.readouterr().out
     assert "nowhere" in said and "good" not in said
-    assert isinstance(cell["bad"], exogpu.api.Procedure) and cell["good"].check()
+    assert isinstance(cell["bad"], api.Procedure) and cell["good"].check()
     exec(code, {"__name__": "imported"})
     assert capsys.readouterr().out == "", "a module that a cell imports says nothing"

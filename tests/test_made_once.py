@@ -13,18 +13,19 @@ from types import ModuleType
 
 import pytest
 
+from exogpu.amir import lower as amir_lower
 from exogpu.amir.nodes import Program
 from exogpu.api import Procedure
-from exogpu.cli.compiler import Wish, compile_all
+from exogpu.cli.compile import Wish, compile_all
 from exogpu.cli.files import Unit
 from exogpu.cli.loader import load
-from exogpu.cli.reporting import report_all
+from exogpu.cli.reports import report_all
+from exogpu.diagnostics.errors import NOWHERE
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.nodes import Proc
-from exogpu.ir.types import Policy
 from exogpu.machine import fast, literal
-from exogpu.pipeline import repairs, stages
-from exogpu.result.errors import NOWHERE
-from exogpu.solvers import workers
+from exogpu.pipeline import refutation, stages
+from exogpu.solvers import processes
 from tests.texts import made
 
 ANALYSES = (
@@ -32,15 +33,15 @@ ANALYSES = (
     "exogpu.analysis.inline.inline",
     "exogpu.analysis.lifetimes.insert_frees",
     "exogpu.analysis.bounds.violations",
-    "exogpu.analysis.operands.violations",
+    "exogpu.analysis.operand_windows.violations",
     "exogpu.analysis.collective.analyse",
     "exogpu.analysis.distribution.check",
     "exogpu.analysis.divergence.divergences",
     "exogpu.analysis.divergence.mechanisms_of",
-    "exogpu.analysis.pairing.ring_depths",
-    "exogpu.analysis.extents.greatest_extents",
-    "exogpu.analysis.uses.cuda_variables",
-    "exogpu.pipeline.together.analysed",
+    "exogpu.analysis.ring_depth.ring_depths",
+    "exogpu.analysis.sizes.greatest_extents",
+    "exogpu.analysis.ownership.cuda_variables",
+    "exogpu.symbolic.prove.analysed",
     "exogpu.symbolic.prove.prove",
 )
 
@@ -75,7 +76,7 @@ def race() -> Procedure:
 @pytest.fixture
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each analysis was asked, and the machines ran; the work is done in place."""
-    monkeypatch.setattr(workers, "FORKS", False)
+    monkeypatch.setattr(processes, "FORKS", False)
     found: Counter[str] = Counter()
     for path in (*ANALYSES, CERTIFIED):
         module, _, name = path.rpartition(".")
@@ -83,7 +84,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     for machine in (fast, literal):
         count_runs(monkeypatch, machine, found)
     PROGRAMS.clear()
-    lowered = stages.lower
+    lowered = amir_lower.lower
 
     def lower(*arguments: object) -> object:
         PROGRAMS.append(lowered(*arguments))
@@ -97,9 +98,9 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def count_edits(monkeypatch: pytest.MonkeyPatch, found: Counter[str]) -> None:
     """Counts what is asked of the edited procedures, which are the repairs that are tried,
     together."""
-    plain = repairs.InProcedure._lowered
+    plain = refutation.InProcedure._lowered
 
-    def lowered(self: repairs.InProcedure, proc: Proc) -> Program | None:
+    def lowered(self: refutation.InProcedure, proc: Proc) -> Program | None:
         before = Counter(found)
         made = plain(self, proc)
         found.clear()
@@ -107,7 +108,7 @@ def count_edits(monkeypatch: pytest.MonkeyPatch, found: Counter[str]) -> None:
         found[EDITED] += 1
         return made
 
-    monkeypatch.setattr(repairs.InProcedure, "_lowered", lowered)
+    monkeypatch.setattr(refutation.InProcedure, "_lowered", lowered)
 
 
 def count_calls(
@@ -196,7 +197,7 @@ def test_a_refutation_replays_the_part_at_fault(counts: Counter[str]) -> None:
     assert race().check().word == "refuted"
     assert counts[EDITED] > 0
     assert not any(name.startswith(("fast", "literal")) for name in counts)
-    once(counts, {*LOWERED, "exogpu.pipeline.together.analysed"})
+    once(counts, {*LOWERED, "exogpu.symbolic.prove.analysed"})
 
 
 def test_a_report_of_a_refutation_runs_nothing_more(counts: Counter[str], tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ def test_the_other_policy_has_a_program_of_its_own_and_the_same_facts(
 ) -> None:
     procedure = ring()
     assert procedure.check().word == procedure.check(policy="paper").word == "proved"
-    for name in ("lower.lower", "together.analysed", "prove.prove"):
+    for name in ("lower.lower", "prove.analysed", "prove.prove"):
         assert counts.pop(name) == 2
     assert set(counts.values()) == {1}, counts
 

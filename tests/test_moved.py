@@ -10,12 +10,12 @@ import pytest
 
 from exogpu.api import Procedure
 from exogpu.cli.loader import load
+from exogpu.diagnostics import disk_cache
+from exogpu.diagnostics.errors import NOWHERE, Diagnostic
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.digest import digest
-from exogpu.ir.types import Policy
-from exogpu.pipeline import cache, moved
-from exogpu.pipeline.kept import kept
-from exogpu.result import entries
-from exogpu.result.errors import NOWHERE, Diagnostic
+from exogpu.pipeline import verdict_cache
+from exogpu.pipeline.verdict_cache import cached_verdict
 
 HEAD = "from exogpu import *\n"
 MACRO = "\n@macro\ndef put(z, i):\n    z[i] = 1.0\n"
@@ -59,22 +59,22 @@ def test_it_is_another_where_a_part_moves_or_changes(tmp_path: Path) -> None:
 
 
 def check(procedure: Procedure):
-    verdict = kept(procedure, Policy.PTX, None, procedure.check)
-    moved.keep(procedure, verdict)
+    verdict = cached_verdict(procedure, Policy.PTX, None, procedure.check)
+    verdict_cache.keep(procedure, verdict)
     return verdict
 
 
 def test_what_moved_is_proved_and_says_no_more(tmp_path: Path) -> None:
     before = read(tmp_path, HEAD + MACRO + KERNEL)
-    assert moved.proved(before, Policy.PTX) is None, "nothing is known"
+    assert verdict_cache.proved(before, Policy.PTX) is None, "nothing is known"
     assert check(before)
-    assert moved.proved(before, Policy.PTX) is None, "its own verdict is kept"
+    assert verdict_cache.proved(before, Policy.PTX) is None, "its own verdict is kept"
     after = read(tmp_path, "\n" + HEAD + MACRO + KERNEL)
-    found = moved.proved(after, Policy.PTX)
+    found = verdict_cache.proved(after, Policy.PTX)
     assert found is not None and found.word == "proved" and found.proof is None
-    assert moved.proved(after, Policy.PAPER) is None, "by other rules nothing is known"
+    assert verdict_cache.proved(after, Policy.PAPER) is None, "by other rules nothing is known"
     changed = read(tmp_path, "\n" + HEAD + MACRO + KERNEL.replace("(0, n)", "(0, n + 1)"))
-    assert moved.proved(changed, Policy.PTX) is None
+    assert verdict_cache.proved(changed, Policy.PTX) is None
 
 
 def test_what_is_not_proved_is_not_kept(tmp_path: Path, verdicts: Path) -> None:
@@ -90,8 +90,8 @@ def test_what_is_not_proved_is_not_kept(tmp_path: Path, verdicts: Path) -> None:
         replace(verdict, warnings=(warning,)),
         replace(verdict, proof=None),
     ):
-        moved.keep(right, other)
-    assert not [*verdicts.glob(f"*{moved.SUFFIX}")]
+        verdict_cache.keep(right, other)
+    assert not [*verdicts.glob(f"*{verdict_cache.MOVED_SUFFIX}")]
 
 
 @pytest.mark.parametrize(
@@ -101,14 +101,14 @@ def test_another_version_knows_nothing(part: str, value, tmp_path: Path, monkeyp
     assert check(read(tmp_path, HEAD + MACRO + KERNEL))
     after = read(tmp_path, "\n" + HEAD + MACRO + KERNEL)
     with monkeypatch.context() as changed:
-        changed.setattr(entries, part, value)
-        assert moved.proved(after, Policy.PTX) is None
-    assert moved.proved(after, Policy.PTX) is not None
+        changed.setattr(disk_cache, part, value)
+        assert verdict_cache.proved(after, Policy.PTX) is None
+    assert verdict_cache.proved(after, Policy.PTX) is not None
 
 
 def test_a_damaged_entry_is_none(tmp_path: Path, verdicts: Path) -> None:
     assert check(read(tmp_path, HEAD + MACRO + KERNEL))
-    (entry,) = verdicts.glob(f"*{moved.SUFFIX}")
+    (entry,) = verdicts.glob(f"*{verdict_cache.MOVED_SUFFIX}")
     entry.write_bytes(entry.read_bytes()[:-1])
-    assert moved.proved(read(tmp_path, "\n" + HEAD + MACRO + KERNEL), Policy.PTX) is None
-    assert json.dumps(cache.SUFFIX) != json.dumps(moved.SUFFIX)
+    assert verdict_cache.proved(read(tmp_path, "\n" + HEAD + MACRO + KERNEL), Policy.PTX) is None
+    assert json.dumps(verdict_cache.SUFFIX) != json.dumps(verdict_cache.MOVED_SUFFIX)

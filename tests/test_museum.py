@@ -24,9 +24,9 @@ from pathlib import Path
 import pytest
 
 from exogpu.api import Procedure, collecting
-from exogpu.ir.types import Policy
-from exogpu.result.verdict import Hazard, HazardKind, Verdict
-from exogpu.symbolic.find.prover import analyse
+from exogpu.diagnostics.hazards import Hazard, HazardKind
+from exogpu.diagnostics.verdict import Policy, Verdict
+from exogpu.symbolic.search.analysis import analyse
 
 pytestmark = pytest.mark.slow
 

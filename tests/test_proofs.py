@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from exogpu.cli.loader import load
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.digest import digest as procedure_digest
-from exogpu.ir.types import Policy
 from exogpu.solvers import smt
-from exogpu.symbolic.certificate import lock
+from exogpu.symbolic.certificate import write
 from exogpu.symbolic.certificate.recheck import recheck, solvers
-from exogpu.symbolic.certificate.sealing import WITNESS, sha256
+from exogpu.symbolic.certificate.strict_json import WITNESS, sha256
 
 PROOFS = Path(__file__).parent.parent / "proofs"
 UPDATE = "`make proofs` makes them again"
-LOCKED = json.loads((PROOFS / lock.LOCK).read_text())["proofs"]
+LOCKED = json.loads((PROOFS / write.LOCK).read_text())["proofs"]
 KERNELS = {unit.name: unit.procedure for unit in load("exogpu.kernels")}
 
 
@@ -31,7 +31,7 @@ def test_the_proof_is_that_of_the_kernel(name: str) -> None:
     """The program as it is now, and the committed witness."""
     locked, program = LOCKED[name], KERNELS[name].amir(Policy(LOCKED[name]["policy"]))
     assert locked["procedure"] == procedure_digest(KERNELS[name].ir, places=False), UPDATE
-    assert locked["program"] == lock.digest(program), UPDATE
+    assert locked["program"] == write.digest(program), UPDATE
     assert locked["witness"] == sha256((PROOFS / name / WITNESS).read_bytes()), UPDATE
 
 
@@ -39,9 +39,9 @@ def test_the_proof_is_that_of_the_kernel(name: str) -> None:
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_solver_confirms_what_the_witness_obliges_to(name: str) -> None:
     locked, program = LOCKED[name], KERNELS[name].amir(Policy(LOCKED[name]["policy"]))
-    obligations = lock.obligations(program, (PROOFS / name / WITNESS).read_bytes())
+    obligations = write.obligations(program, (PROOFS / name / WITNESS).read_bytes())
     assert len(obligations) == locked["obligations"], UPDATE
-    assert not list(lock.unconfirmed(obligations, smt.ask_together))
+    assert not list(write.unconfirmed(obligations, smt.ask_together))
 
 
 def test_the_example_is_a_certificate() -> None:
@@ -67,7 +67,7 @@ def entry(folder: Path, text: str) -> dict[str, object]:
     """What a lock says of a text's procedure."""
     (file := folder / "copy.py").write_text(text)
     (procedure,) = [unit.procedure for unit in load(str(file))]
-    return lock.entry(procedure.ir, procedure.amir(), procedure.check(), file)
+    return write.entry(procedure.ir, procedure.amir(), procedure.check(), file)
 
 
 def test_a_comment_changes_no_digest_but_the_source_s(tmp_path: Path) -> None:

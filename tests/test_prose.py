@@ -20,7 +20,7 @@ FORBIDDEN = {
     *("Why", "Who", "Whom", "Whose", "When", "If", "Those"),
 }
 
-UNFINISHED = {"exogpu/isa": 1, "exogpu/kernels": 17}
+UNFINISHED = {"exogpu/isa": 1, "exogpu/kernels": 16}
 """Docstrings by room that still begin so; numbers may only shrink.  Certificates in `proofs/`
 contain digests of these source files, so that the text changes when the proofs are made again."""
 

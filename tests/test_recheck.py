@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 from exogpu import Procedure
 from exogpu.cli.commands import app
 from exogpu.cli.loader import load
-from exogpu.result.verdict import Verdict
+from exogpu.diagnostics.verdict import Verdict
 from exogpu.solvers import smt
-from exogpu.solvers.apart import Apart
+from exogpu.solvers.solver_process import Apart
 from exogpu.symbolic.certificate.recheck import Ask, prepare, recheck, solvers
-from exogpu.symbolic.certificate.sealing import json_text
+from exogpu.symbolic.certificate.strict_json import json_text
 from exogpu.symbolic.certificate.write import version, write_certificate
 from tests.cases.certificates.ring import ring
 from tests.forging import Content, change, forge, of, seal

@@ -19,11 +19,10 @@ import pytest
 from exogpu import Procedure
 from exogpu.amir import export
 from exogpu.solvers import smt
-from exogpu.symbolic.certificate.expressions import threads
+from exogpu.symbolic.certificate.program_reader import threads
 from exogpu.symbolic.certificate.program_schema import SCHEMA
 from exogpu.symbolic.certificate.recheck import recheck
-from exogpu.symbolic.certificate.sealing import json_text, sealed
-from exogpu.symbolic.certificate.strict_json import MalformedError
+from exogpu.symbolic.certificate.strict_json import MalformedError, json_text, sealed
 from exogpu.symbolic.certificate.write import write_certificate
 from tests.cases.certificates.nest import nest
 from tests.cases.certificates.ring import ring

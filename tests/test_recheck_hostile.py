@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from exogpu import Procedure
-from exogpu.cli.remaking import Sources
+from exogpu.cli.rebuild_program import Sources
 from exogpu.solvers import smt
 from exogpu.symbolic.certificate.recheck import recheck
 from exogpu.symbolic.certificate.strict_json import MalformedError

@@ -14,7 +14,7 @@ from campaigns.reach import generate as reach
 from exogpu import Procedure, proc
 from exogpu.isa.cuda import cuda_memcpy_to_host
 from exogpu.solvers import smt
-from exogpu.symbolic.certificate.lifetimes import check_lifetimes
+from exogpu.symbolic.certificate.lifetime_rules import check_lifetimes
 from exogpu.symbolic.certificate.recheck import recheck
 from exogpu.symbolic.certificate.write import write_certificate
 from tests.cases.certificates.nest import nest

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from exogpu.result.errors import ExoGpuError
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.solvers import smt
 from exogpu.symbolic.certificate.recheck import recheck
-from exogpu.symbolic.certificate.sealing import ASSUMED
-from exogpu.symbolic.certificate.strict_json import MalformedError
+from exogpu.symbolic.certificate.strict_json import ASSUMED, MalformedError
 from exogpu.symbolic.certificate.write import write_certificate
 from exogpu.symbolic.encode.witness import WitnessError
 from exogpu.symbolic.sites import UndecidedError

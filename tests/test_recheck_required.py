@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from exogpu.cli.remaking import Sources
+from exogpu.cli.rebuild_program import Sources
 from exogpu.symbolic.certificate.recheck import recheck, solvers
 from exogpu.symbolic.certificate.write import write_certificate
 from tests.cases.certificates.asking import asking

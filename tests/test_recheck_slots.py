@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from exogpu.amir.export import to_json
-from exogpu.amir.private import PrivateSlotError, with_comparisons
-from exogpu.result.errors import ExoGpuError
+from exogpu.amir.slot_privacy import PrivateSlotError, with_comparisons
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.solvers import smt
 from exogpu.symbolic.certificate.program_reader import program_of
 from exogpu.symbolic.certificate.program_schema import check_program

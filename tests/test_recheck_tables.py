@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from exogpu.cli.loader import load
-from exogpu.result.errors import ExoGpuError
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.solvers import smt
 from exogpu.symbolic.certificate.recheck import recheck
 from exogpu.symbolic.certificate.strict_json import MalformedError

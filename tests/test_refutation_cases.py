@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from exogpu.api import Procedure, collecting
-from exogpu.cli.lsp.fixing import applied
-from exogpu.cli.render import by_repair
-from exogpu.result.verdict import Verdict
+from exogpu.cli.lsp.fixes import applied
+from exogpu.diagnostics.verdict import Verdict
+from exogpu.report.render_verdict import by_repair
 
 CASES = Path(__file__).parent / "cases" / "refutations"
 EXPECTED = re.compile(r"^# (proved|refuted) (\w+)(?:: (.+))?$", re.MULTILINE)

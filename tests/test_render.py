@@ -11,8 +11,15 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from exogpu.cli.outcome import Outcome, exit_status
-from exogpu.cli.render import (
+from exogpu.cli.exit_handler import Outcome, exit_status
+from exogpu.cli.output_formats import json_text, junit_text, sarif_text
+from exogpu.diagnostics.codes import CODES
+from exogpu.diagnostics.errors import Diagnostic, Note, Span
+from exogpu.diagnostics.hazards import Hazard, HazardKind, Occurrence
+from exogpu.diagnostics.verdict import Policy, Redundancy, Verdict
+from exogpu.explain.requirement_hazards import hazard_of_divergence
+from exogpu.report.render_verdict import (
+    ROLES,
     console,
     draw_code,
     draw_diagnostics,
@@ -20,15 +27,6 @@ from exogpu.cli.render import (
     draw_verdict,
     wrapped,
 )
-from exogpu.cli.to_json import json_text
-from exogpu.cli.to_junit import junit_text
-from exogpu.cli.to_sarif import sarif_text
-from exogpu.explain.words import hazard_of_divergence
-from exogpu.ir.types import Policy
-from exogpu.report.roles import ROLES
-from exogpu.result.codes import CODES
-from exogpu.result.errors import Diagnostic, Note, Span
-from exogpu.result.verdict import Hazard, HazardKind, Occurrence, Redundancy, Verdict
 
 DECLARED = Span("k.py", 3, 5, 3, 16, "    A: f32[8] @ DRAM")
 ACCESS = Span("k.py", 5, 9, 5, 13, "    x = A[k] + 1")

@@ -10,14 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exogpu.cli.loader import load
-from exogpu.cli.lsp import fixing
-from exogpu.cli.lsp.fixing import applied, better, edits_of
-from exogpu.cli.lsp.records import Fix
-from exogpu.ir.types import Policy
-from exogpu.result.errors import Span
-from exogpu.result.hazards import Hazard, HazardKind, Occurrence, Replacement
-from exogpu.result.verdict import Verdict
-from exogpu.solvers.workers import Limits
+from exogpu.cli.lsp import fixes as lsp_fixes
+from exogpu.cli.lsp.fixes import applied, better, edits_of
+from exogpu.cli.lsp.protocol import Fix
+from exogpu.diagnostics.errors import Span
+from exogpu.diagnostics.hazards import Hazard, HazardKind, Occurrence, Replacement
+from exogpu.diagnostics.verdict import Policy, Verdict
+from exogpu.solvers.processes import Limits
 
 HEAD = "from exogpu import *\nfrom exogpu.isa.sm80 import Sm80_cp_async_copy\n\n@proc\n"
 REVERSE = """def reverse(M: size, x: f32[M, 64] @ CudaGmemLinear, y: f32[M, 64] @ CudaGmemLinear):
@@ -117,7 +116,7 @@ def tried(tmp_path: Path, text: str) -> tuple[str, list[Fix]]:
     (unit,) = load(str(file))
     verdict = unit.procedure.check()
     assert verdict.word == "refuted", verdict
-    found = fixing.fixes(verdict, str(file), HEAD + text, Policy.PTX, Limits(60))
+    found = lsp_fixes.fixes(verdict, str(file), HEAD + text, Policy.PTX, Limits(60))
     return HEAD + text, [*found]
 
 
@@ -164,7 +163,7 @@ def test_what_brings_another_hazard_or_does_not_help_is_not_offered(tmp_path: Pa
     def offered(change: Replacement) -> list[Fix]:
         hazards = tuple(replace(h, changes=((change,),)) for h in verdict.hazards)
         made = replace(verdict, hazards=hazards)
-        return [*fixing.fixes(made, str(file), text, Policy.PTX, Limits(2))]
+        return [*lsp_fixes.fixes(made, str(file), text, Policy.PTX, Limits(2))]
 
     assert {name: offered(one) for name, one in wrong.items()} == {name: [] for name in wrong}
     (fix,) = offered(Replacement(at, fence))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from exogpu import Procedure, proc
-from exogpu.cli.savings import ranked
+from exogpu.cli.redundancy import ranked
 from exogpu.hw.timelines import SYNC_TIMELINES
-from exogpu.symbolic.find.redundant import redundant
+from exogpu.symbolic.search.redundant_synchronisation import redundant
 
 
 @proc

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from exogpu.diagnostics.codes import CODES
 from exogpu.frontend.instructions import InstructionTemplate
 from exogpu.isa import cuda, f8, ldmatrix, mn_major, rows, sm80, sm90, some_rows
-from exogpu.result.codes import CODES
 from tests.pages import BLOCK, DOCS, ROOT
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]

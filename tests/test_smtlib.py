@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from exogpu.cli.loader import load
 from exogpu.solvers import smt, smtlib
 from exogpu.solvers.smtlib import WIDTH, ScriptError, heading, plain, wrapped
-from exogpu.symbolic.certificate.lock import obligations
-from exogpu.symbolic.certificate.sealing import WITNESS
+from exogpu.symbolic.certificate.strict_json import WITNESS
+from exogpu.symbolic.certificate.write import obligations
 
 PROOFS = Path(__file__).parent.parent / "proofs"
 

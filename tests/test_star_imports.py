@@ -13,11 +13,12 @@ import exogpu.hw
 import exogpu.isa
 import exogpu.platforms
 import exogpu.schedule
+from exogpu import hw, isa, platforms, schedule
 
-OURS = {n: getattr(m, n) for m in (exogpu, exogpu.schedule) for n in m.__all__}
+OURS = {n: getattr(m, n) for m in (exogpu, schedule) for n in m.__all__}
 PAGES = [
     page.name
-    for folder in (exogpu.hw, exogpu.isa, exogpu.platforms)
+    for folder in (hw, isa, platforms)
     for page in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}.")
 ]
 

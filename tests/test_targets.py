@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from exogpu.cli import so_far
+from exogpu.cli import progress_display
 from exogpu.cli.commands import app
 from exogpu.cli.loader import load
-from exogpu.cli.so_far import MOMENT, SoFar
-from exogpu.result.proof import Proving
+from exogpu.cli.progress_display import MOMENT, SoFar
+from exogpu.diagnostics.verdict import Proving
 
 TEXT = """from __future__ import annotations
 from exogpu import *
@@ -104,7 +104,7 @@ def test_a_proof_shows_how_far_it_is_on_a_terminal_alone(call, monkeypatch):
     shown: list[str] = []
     monkeypatch.setattr(SoFar, "_show", lambda _, text: shown.append(text))
     now = iter([0.0, MOMENT / 2, 2 * MOMENT])
-    monkeypatch.setattr(so_far, "perf_counter", lambda: next(now))
+    monkeypatch.setattr(progress_display, "perf_counter", lambda: next(now))
     told = SoFar("k", True)
     told.proving(Proving(8))
     assert not shown

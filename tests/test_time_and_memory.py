@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 from exogpu import Procedure, proc
 from exogpu.amir.nodes import Program
 from exogpu.cli.commands import app
+from exogpu.diagnostics.verdict import Proving
 from exogpu.explain.trials import Budget
 from exogpu.machine import fast
-from exogpu.pipeline.allsizes import Answer, answer
-from exogpu.result.proof import Proving
-from exogpu.solvers import workers
-from exogpu.solvers.workers import Limits, Stopped, isolated, stage, streamed
-from exogpu.symbolic.find.prover import Findings
+from exogpu.pipeline.check import Answer, answer
+from exogpu.solvers import processes
+from exogpu.solvers.processes import Limits, Stopped, isolated, stage, streamed
+from exogpu.symbolic.search.analysis import Findings
 
 pytestmark = pytest.mark.slow
 
@@ -188,7 +188,7 @@ def test_isolated_work_within_streamed_work_has_a_process_of_its_own() -> None:
 
 
 def test_without_processes_the_work_is_done_in_place(monkeypatch) -> None:
-    monkeypatch.setattr(workers, "FORKS", False)
+    monkeypatch.setattr(processes, "FORKS", False)
     heard: list[object] = []
     assert isolated(lambda tell: tell(1) or os.getpid(), Limits(1), heard.append) == os.getpid()
     assert heard == [1]
@@ -199,9 +199,9 @@ def test_without_processes_the_work_is_done_in_place(monkeypatch) -> None:
 
 STAGES = {
     "exogpu.pipeline.stages.bounds.violations": "reading the procedure and checking its bounds",
-    "exogpu.pipeline.allsizes.analysed": "analysing the order of accesses",
-    "exogpu.pipeline.allsizes.refute": "refuting",
-    "exogpu.pipeline.allsizes.prove": "proving",
+    "exogpu.pipeline.check.analysed": "analysing the order of accesses",
+    "exogpu.pipeline.check.refute": "refuting",
+    "exogpu.pipeline.check.prove": "proving",
 }
 
 
@@ -227,13 +227,13 @@ def test_a_check_at_sizes_keeps_to_its_time_and_memory(monkeypatch) -> None:
 def test_what_was_stopped_is_not_remembered(monkeypatch) -> None:
     procedure = twice()
     with monkeypatch.context() as patch:
-        patch.setattr("exogpu.pipeline.allsizes.prove", sleep)
+        patch.setattr("exogpu.pipeline.check.prove", sleep)
         assert procedure.check(timeout=1).word == "undecided"
     assert procedure.check().word == "proved"
 
 
 def test_a_refutation_is_not_lost_where_its_condition_takes_too_long(call, monkeypatch) -> None:
-    monkeypatch.setattr("exogpu.pipeline.checking.weakest_condition", sleep)
+    monkeypatch.setattr("exogpu.pipeline.check.weakest_condition", sleep)
     racy = SAFE.replace("x[m, t] += x[m, t]", "x[m, t] += x[m, 31 - t]")
     result = call("check", "k.py", "--timeout", "4", k=racy)
     assert result.exit_code == 1
@@ -244,10 +244,10 @@ def test_a_crash_of_the_prover_does_not_end_the_folder(call, monkeypatch) -> Non
     def planted(program: Program, tell: Callable[[Proving], None]) -> Answer:
         with monkeypatch.context() as patch:
             if program.name == "crash":
-                patch.setattr("exogpu.pipeline.allsizes.prove", crash)
+                patch.setattr("exogpu.pipeline.check.prove", crash)
             return answer(program, tell)
 
-    monkeypatch.setattr("exogpu.pipeline.checking.answer", planted)
+    monkeypatch.setattr("exogpu.pipeline.check.answer", planted)
     result = call("check", ".", a=CRASH, b=SAFE)
     assert result.exit_code == 3
     assert "crash: undecided" in result.stdout
@@ -258,8 +258,8 @@ def test_a_crash_of_the_prover_does_not_end_the_folder(call, monkeypatch) -> Non
 
 
 def test_a_crash_is_undecided_from_python_too(monkeypatch) -> None:
-    monkeypatch.setattr("exogpu.pipeline.checking.answer", crash)
-    monkeypatch.setattr("exogpu.pipeline.limited.TRIED", 0)
+    monkeypatch.setattr("exogpu.pipeline.check.answer", crash)
+    monkeypatch.setattr("exogpu.pipeline.limited_check.TRIED", 0)
     verdict = twice().check()
     assert verdict.word == "undecided"
     assert "SIGSEGV" in verdict.reason and "not of the kernel" in verdict.reason
@@ -284,7 +284,7 @@ def test_loading_has_a_memory_limit(call) -> None:
 
 @pytest.mark.parametrize("command", ["compile", "report"])
 def test_other_commands_keep_to_the_limits_of_their_check(call, command: str, monkeypatch) -> None:
-    monkeypatch.setattr("exogpu.pipeline.allsizes.prove", sleep)
+    monkeypatch.setattr("exogpu.pipeline.check.prove", sleep)
     start = time.perf_counter()
     result = call(command, "k.py", "-o", "out", "--timeout", "3", k=SAFE)
     assert result.exit_code == 3
@@ -300,14 +300,14 @@ def undecided(program, tell) -> Answer:
 
 
 def test_what_is_undecided_is_run_at_its_smallest_sizes(call, monkeypatch) -> None:
-    monkeypatch.setattr("exogpu.pipeline.checking.answer", undecided)
+    monkeypatch.setattr("exogpu.pipeline.check.answer", undecided)
     result = call("check", "k.py", k=SAFE.replace("with Cuda", "assert M % 3 == 0\n    with Cuda"))
     assert result.exit_code == 3
     assert "planted; safe at M=3 and at M=6; give sizes" in result.stdout
 
 
 def test_a_hazard_there_is_a_refutation(call, monkeypatch) -> None:
-    monkeypatch.setattr("exogpu.pipeline.checking.answer", undecided)
+    monkeypatch.setattr("exogpu.pipeline.check.answer", undecided)
     # One task writes what the next reads: at M = 1 there is no other.
     racy = SAFE.replace("x[m, t] += x[m, t]", "x[M - 1, t] += x[0, t]")
     result = call("check", "k.py", k=racy)
@@ -316,8 +316,8 @@ def test_a_hazard_there_is_a_refutation(call, monkeypatch) -> None:
 
 
 def test_the_machine_may_come_to_no_end_there(call, monkeypatch) -> None:
-    monkeypatch.setattr("exogpu.pipeline.checking.answer", undecided)
-    monkeypatch.setattr("exogpu.pipeline.limited.TRYING", 1.0)
+    monkeypatch.setattr("exogpu.pipeline.check.answer", undecided)
+    monkeypatch.setattr("exogpu.pipeline.limited_check.TRYING", 1.0)
     monkeypatch.setattr(fast, "run", sleep)
     result = call("check", "k.py", k=SAFE)
     assert result.exit_code == 3
@@ -342,7 +342,7 @@ def turned(M: size, x: f32[M, 64] @ CudaGmemLinear):
 def test_repairs_that_are_not_tried_are_said(call, at: tuple[str, ...], monkeypatch) -> None:
     said = "further repairs were not tried: that would take too long"
     with monkeypatch.context() as patch:
-        patch.setattr("exogpu.pipeline.refuted.Budget", lambda *_: Budget(0.0))
+        patch.setattr("exogpu.pipeline.refutation.Budget", lambda *_: Budget(0.0))
         result = call("check", "k.py", *at, k=UNFENCED)
         assert result.exit_code == 1
         assert "further" in result.stdout and "were not tried" in result.stdout
@@ -353,8 +353,8 @@ def test_repairs_that_are_not_tried_are_said(call, at: tuple[str, ...], monkeypa
 
 
 def test_the_machine_may_do_too_much_work_there(call, monkeypatch) -> None:
-    monkeypatch.setattr("exogpu.pipeline.checking.answer", undecided)
-    monkeypatch.setattr("exogpu.pipeline.checking.WORK", 1)
+    monkeypatch.setattr("exogpu.pipeline.check.answer", undecided)
+    monkeypatch.setattr("exogpu.pipeline.check.WORK", 1)
     result = call("check", "k.py", k=SAFE)
     assert result.exit_code == 3
     assert "planted; at M=1 the abstract machine came to no end" in result.stdout
@@ -368,6 +368,6 @@ def test_without_sizes_the_machine_decides(monkeypatch) -> None:
                 for t in cuda_threads(0, 32, unit=cuda_thread):
                     x[t] += 1
 
-    monkeypatch.setattr("exogpu.pipeline.checking.answer", crash)
+    monkeypatch.setattr("exogpu.pipeline.check.answer", crash)
     verdict = one.check()
     assert (verdict.word, verdict.sizes) == ("proved", {})

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from exogpu import Procedure
+from exogpu.diagnostics.verdict import Proof, Proving
 from exogpu.kernels import attention_sm90, gemm_sm90, gemm_staged_sm90
-from exogpu.pipeline import together
-from exogpu.result.proof import Proof, Proving
-from exogpu.solvers import helpers
-from exogpu.solvers.workers import Limits, Stopped, Tell, isolated
+from exogpu.solvers import parallel
+from exogpu.solvers.processes import Limits, Stopped, Tell, isolated
+from exogpu.symbolic import prove as symbolic_prove
 from exogpu.symbolic.encode.obligations import units
-from exogpu.symbolic.find.prover import Analysis, analyse
-from exogpu.symbolic.find.witness import Seeker
-from exogpu.symbolic.placed import Placed
+from exogpu.symbolic.model import Placed
+from exogpu.symbolic.partition import Share, Topic, dealt, shares, topics, weight
 from exogpu.symbolic.prove import prove
-from exogpu.symbolic.shares import Share, Topic, dealt, shares, topics, weight
+from exogpu.symbolic.search.analysis import Analysis, analyse
+from exogpu.symbolic.search.witness_builder import Seeker
 from tests.kernels.test_grouped import changed
 
 KERNELS = {
@@ -33,9 +33,9 @@ KERNELS = {
 
 
 def proof(kernel: Procedure, jobs: int, monkeypatch: pytest.MonkeyPatch) -> Proof:
-    monkeypatch.setenv(helpers.VARIABLE, str(jobs))
+    monkeypatch.setenv(parallel.VARIABLE, str(jobs))
     told: list[Proving] = []
-    findings, found = together.analysed(Analysis(kernel.amir()), told.append)
+    findings, found = symbolic_prove.analysed(Analysis(kernel.amir()), told.append)
     if jobs == 1:
         assert found is None
         found = prove(findings, told=told.append)
@@ -71,10 +71,10 @@ def test_all_topics_are_shared_out() -> None:
 
 
 def test_each_turn_is_one_process_s() -> None:
-    def work(turns: helpers.Turns, tell: Tell) -> None:
+    def work(turns: parallel.Turns, tell: Tell) -> None:
         tell([*turns])
 
-    with helpers.Turns(200) as turns, helpers.helping([partial(work, turns)] * 3) as some:
+    with parallel.Turns(200) as turns, parallel.helping([partial(work, turns)] * 3) as some:
         taken = [turn for turn in turns]
         for helper in some:
             taken += helper.receive()  # type: ignore[call-overload]
@@ -93,10 +93,12 @@ def test_nothing_is_proved_without_all_parts(
         )
 
     monkeypatch.setattr("exogpu.symbolic.prove.shares", fewer)
-    monkeypatch.setattr(together, "shares", fewer)
-    monkeypatch.setenv(helpers.VARIABLE, str(jobs))
+    monkeypatch.setattr(symbolic_prove, "shares", fewer)
+    monkeypatch.setenv(parallel.VARIABLE, str(jobs))
     with pytest.raises(AssertionError, match="not all of it"):
-        findings, found = together.analysed(Analysis(KERNELS["resident"].amir()), lambda _: None)
+        findings, found = symbolic_prove.analysed(
+            Analysis(KERNELS["resident"].amir()), lambda _: None
+        )
         assert found is None
         prove(findings)
 
@@ -108,7 +110,7 @@ def test_a_refutation_does_not_depend_on_it_either(
     module = changed(gemm_sm90, *wrong, tmp_path)
     found = []
     for jobs in (1, 3):
-        monkeypatch.setenv(helpers.VARIABLE, str(jobs))
+        monkeypatch.setenv(parallel.VARIABLE, str(jobs))
         kernel = module.make_gemm(2, 1, 128, 64, 3, 2, overlapped=True)
         assert len(shares(Analysis(kernel.amir()).model)) > 2
         found.append(kernel.check())
@@ -127,10 +129,10 @@ def test_what_a_helper_does_not_do_is_done_without_it(
             os.abort()
         raise RuntimeError
 
-    monkeypatch.setattr(together, "_help", fails)
-    monkeypatch.setenv(helpers.VARIABLE, "2")
+    monkeypatch.setattr(symbolic_prove, "_help", fails)
+    monkeypatch.setenv(parallel.VARIABLE, "2")
     told: list[Proving] = []
-    findings, found = together.analysed(Analysis(KERNELS["resident"].amir()), told.append)
+    findings, found = symbolic_prove.analysed(Analysis(KERNELS["resident"].amir()), told.append)
     assert found is None
     assert isinstance(prove(findings), Proof)
 
@@ -140,10 +142,10 @@ def test_who_finds_no_proof_waits_for_no_other(
 ) -> None:
     wrong = ("if k > 0:  # of the step before\n", "if k >= 0:\n")
     kernel = changed(gemm_sm90, *wrong, tmp_path).make_gemm(2, 1, 128, 64, 3, 2, overlapped=True)
-    monkeypatch.setattr(together, "_help", lambda *_: time.sleep(600))
-    monkeypatch.setenv(helpers.VARIABLE, "2")
+    monkeypatch.setattr(symbolic_prove, "_help", lambda *_: time.sleep(600))
+    monkeypatch.setenv(parallel.VARIABLE, "2")
     begun = time.monotonic()
-    findings, found = together.analysed(Analysis(kernel.amir()), lambda _: None)
+    findings, found = symbolic_prove.analysed(Analysis(kernel.amir()), lambda _: None)
     assert found is None and findings.violations
     assert time.monotonic() - begun < 500
 
@@ -155,7 +157,7 @@ def test_the_memory_of_helpers_counts() -> None:
             kept[:: 1 << 12] = b"1" * len(kept[:: 1 << 12])
             time.sleep(60)
 
-        with helpers.helping([grow]) as some:
+        with parallel.helping([grow]) as some:
             some[0].receive()
 
     begun = time.monotonic()
@@ -167,7 +169,7 @@ def test_the_memory_of_helpers_counts() -> None:
 
 def test_helpers_end_with_their_caller() -> None:
     def work(tell: object) -> None:
-        with helpers.helping([lambda tell: tell(os.getpid()) or time.sleep(60)]) as some:
+        with parallel.helping([lambda tell: tell(os.getpid()) or time.sleep(60)]) as some:
             tell(some[0].receive())  # type: ignore[operator]
             time.sleep(60)
 
@@ -191,13 +193,13 @@ def alive(pid: int) -> bool:
 def test_how_many_there_are_may_be_said(
     said: str, is_: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(helpers.VARIABLE, said)
-    assert helpers.jobs() == is_
+    monkeypatch.setenv(parallel.VARIABLE, said)
+    assert parallel.jobs() == is_
 
 
 @pytest.mark.parametrize("said", [None, "", "many"])
 def test_else_it_is_the_processors(said: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(helpers.VARIABLE)
+    monkeypatch.delenv(parallel.VARIABLE)
     if said is not None:
-        monkeypatch.setenv(helpers.VARIABLE, said)
-    assert 1 <= helpers.jobs() <= (os.cpu_count() or 1)
+        monkeypatch.setenv(parallel.VARIABLE, said)
+    assert 1 <= parallel.jobs() <= (os.cpu_count() or 1)

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from exogpu import Policy
 from exogpu.api import proc
 from exogpu.cli.commands import app
-from exogpu.result.errors import ExoGpuError
-from exogpu.result.verdict import Verdict, Word
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.diagnostics.verdict import Verdict, Word
 
 
 @proc

@@ -20,16 +20,16 @@ from typer.testing import CliRunner
 
 from exogpu.cli.commands import app
 from exogpu.cli.loader import load
+from exogpu.diagnostics import disk_cache
+from exogpu.diagnostics.codec import UnreadableError, decode, encode
+from exogpu.diagnostics.verdict import Policy, Verdict
 from exogpu.ir.digest import digest
 from exogpu.ir.nodes import Block, CallInstr, Proc, Stmt
-from exogpu.ir.types import Policy
 from exogpu.ir.walk import map_blocks, walk
 from exogpu.kernels.gemm_sm90 import KERNELS
-from exogpu.pipeline import cache, checking
-from exogpu.result import entries
-from exogpu.result.codec import UnreadableError, decode, encode
-from exogpu.result.verdict import Verdict
-from exogpu.solvers import workers
+from exogpu.pipeline import check as pipeline_check
+from exogpu.pipeline import verdict_cache
+from exogpu.solvers import processes
 
 ROOT = Path(__file__).parent.parent
 
@@ -73,7 +73,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The checks that were made, and not found, in this process."""
     found: list[str] = []
-    plain, at = checking.check, checking.check_at
+    plain, at = pipeline_check.check, pipeline_check.check_at
 
     def check(*arguments: object) -> object:
         found.append("check")
@@ -83,8 +83,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append("check_at")
         return at(*arguments)
 
-    monkeypatch.setattr(checking, "check", check)
-    monkeypatch.setattr(checking, "check_at", check_at)
+    monkeypatch.setattr(pipeline_check, "check", check)
+    monkeypatch.setattr(pipeline_check, "check_at", check_at)
     return found
 
 
@@ -194,7 +194,7 @@ def test_each_policy_and_each_size_has_its_own(kernel: Path, made) -> None:
 def test_another_version_has_its_own(part: str, value: object, kernel: Path, monkeypatch) -> None:
     run("kernel.py")
     with monkeypatch.context() as changed:
-        changed.setattr(entries, part, lambda: value)
+        changed.setattr(disk_cache, part, lambda: value)
         assert cached("kernel.py") == [False]
     assert cached("kernel.py") == [True]
 
@@ -203,47 +203,47 @@ def test_any_change_of_a_file_is_another_version(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "rule.py").write_text("a rule")
     (tmp_path / "table.py").write_text("a table")
-    found = {entries.digest_of_files(tmp_path)}
+    found = {disk_cache.digest_of_files(tmp_path)}
     (tmp_path / "inner" / "rule.py").write_text("a Rule")
-    found.add(entries.digest_of_files(tmp_path))
+    found.add(disk_cache.digest_of_files(tmp_path))
     (tmp_path / "table.py").rename(tmp_path / "tables.py")
-    found.add(entries.digest_of_files(tmp_path))
+    found.add(disk_cache.digest_of_files(tmp_path))
     assert len(found) == 3
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "rule.pyc").write_text("made from it")
-    assert entries.digest_of_files(tmp_path) in found
+    assert disk_cache.digest_of_files(tmp_path) in found
 
 
 def test_where_exogpu_is_no_files_nothing_is_kept(
     kernel: Path, verdicts: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(entries, "own_files", lambda: None)
+    monkeypatch.setattr(disk_cache, "own_files", lambda: None)
     assert "proved" in run("kernel.py") and not [*verdicts.iterdir()]
     with pytest.raises(OSError):
-        entries.digest_of_files(kernel)
+        disk_cache.digest_of_files(kernel)
 
 
 def test_what_other_files_decided_is_not_kept(kernel: Path, verdicts: Path, monkeypatch) -> None:
     """Edited after this process read them, exogpu's files are not what decides in it."""
-    assert entries.unchanged()
+    assert disk_cache.unchanged()
     (kernel.parent / "edited.py").write_text("a rule")
-    monkeypatch.setattr(entries, "_OWN", kernel.parent)
-    monkeypatch.setattr(entries, "own_files", entries.own_files.__wrapped__)
-    assert not entries.unchanged() and entries.own_files() is None
+    monkeypatch.setattr(disk_cache, "_OWN", kernel.parent)
+    monkeypatch.setattr(disk_cache, "own_files", disk_cache.own_files.__wrapped__)
+    assert not disk_cache.unchanged() and disk_cache.own_files() is None
     assert "proved" in run("kernel.py") and not [*verdicts.iterdir()]
 
 
 def test_every_folder_of_exogpu_decides() -> None:
     """The prover and the code generator are linked into the package."""
-    root = Path(entries.__file__).parent.parent
-    before = entries.digest_of_files(root)
+    root = Path(disk_cache.__file__).parent.parent
+    before = disk_cache.digest_of_files(root)
     for folder in ("symbolic", "codegen", "machine"):
         assert (root / folder).is_dir()
-        assert entries.digest_of_files(root / folder) != before
+        assert disk_cache.digest_of_files(root / folder) != before
 
 
 def test_the_versions_are_those_of_the_tools() -> None:
-    names = [found.split()[0] for found in entries.tools()]
+    names = [found.split()[0] for found in disk_cache.tools()]
     assert {"python", "z3-solver", "islpy"} <= {*names}
 
 
@@ -268,7 +268,7 @@ def test_what_is_not_known_to_determine_a_verdict_is_never_kept(kernel: Path) ->
     (unit,) = load("kernel.py")
     assert unit.procedure is not None and unit.procedure.ir is not None
     odd = replace(unit.procedure.ir, preconditions=(object(),))
-    assert digest(odd) is None and cache.key(odd, Policy.PTX, None) is None
+    assert digest(odd) is None and verdict_cache.verdict_key(odd, Policy.PTX, None) is None
 
 
 CONFIGURED = """from enum import IntEnum
@@ -336,7 +336,7 @@ def test_without_the_cache_nothing_is_read_or_written(kernel: Path, verdicts: Pa
 
 
 def test_what_ran_out_of_time_is_not_kept(kernel: Path, verdicts: Path, monkeypatch) -> None:
-    monkeypatch.setattr("exogpu.pipeline.allsizes.prove", sleep)
+    monkeypatch.setattr("exogpu.pipeline.check.prove", sleep)
     assert "undecided" in run("kernel.py", "--timeout", "1")
     assert not [*verdicts.iterdir()]
 
@@ -359,15 +359,15 @@ def test_what_was_cut_short_in_the_check_s_process_is_not_kept(
 
 
 def test_that_something_was_cut_short_is_heard_of_through_processes() -> None:
-    def outer(tell: workers.Tell) -> int:
-        workers.cut_short()
+    def outer(tell: processes.Tell) -> int:
+        processes.cut_short()
         return 1
 
-    before = workers.cuts()
-    assert workers.isolated(lambda tell: 1, workers.Limits()) == 1
-    assert workers.cuts() == before
-    assert workers.isolated(outer, workers.Limits()) == 1
-    assert workers.cuts() > before
+    before = processes.cuts()
+    assert processes.isolated(lambda tell: 1, processes.Limits()) == 1
+    assert processes.cuts() == before
+    assert processes.isolated(outer, processes.Limits()) == 1
+    assert processes.cuts() > before
 
 
 def test_an_ill_formed_procedure_is_not_kept(kernel: Path, verdicts: Path) -> None:
@@ -400,9 +400,9 @@ def test_what_is_no_file_or_too_large_is_no_entry(
     run("kernel.py")
     (entry,) = verdicts.iterdir()
     with monkeypatch.context() as smaller:
-        smaller.setattr(entries, "LARGEST", 100)
-        assert cache.load(entry.stem) is None
-    assert cache.load(entry.stem) is not None
+        smaller.setattr(disk_cache, "LARGEST", 100)
+        assert verdict_cache.load(entry.stem) is None
+    assert verdict_cache.load(entry.stem) is not None
     entry.unlink()
     os.mkfifo(entry)  # nobody writes into it
     assert "proved" in run("kernel.py") and cached("kernel.py") == [True]
@@ -428,19 +428,19 @@ def test_a_folder_that_cannot_be_written_is_left_alone(kernel: Path, monkeypatch
 def test_an_unlisted_scratch_file_is_no_entry(kernel: Path, verdicts: Path) -> None:
     (verdicts / "x.tmp").write_bytes(b"half")
     run("kernel.py")
-    assert entries.size(cache.SUFFIX)[0] == 1
+    assert disk_cache.size(verdict_cache.SUFFIX)[0] == 1
 
 
 def write_often(folder: str, verdict: Verdict) -> None:
     os.environ["EXOGPU_CACHE"] = folder
     for _ in range(200):
-        cache.store("k" * 64, verdict)
+        verdict_cache.store("k" * 64, verdict)
 
 
 def test_two_processes_write_one_entry_and_every_reader_finds_it_whole(verdicts: Path) -> None:
     verdict = Verdict("p", "proved", None, Policy.PTX, 0.0, assumptions=("text " * 5000,))
     context = multiprocessing.get_context("fork")
-    cache.store("k" * 64, verdict)
+    verdict_cache.store("k" * 64, verdict)
     writers = [
         context.Process(target=write_often, args=(str(verdicts), replace(verdict, reason=str(at))))
         for at in range(2)
@@ -449,7 +449,7 @@ def test_two_processes_write_one_entry_and_every_reader_finds_it_whole(verdicts:
         writer.start()
     reasons = set()
     while any(writer.is_alive() for writer in writers):
-        found = cache.load("k" * 64)
+        found = verdict_cache.load("k" * 64)
         assert found is not None and found.assumptions == verdict.assumptions
         reasons.add(found.reason)
     for writer in writers:
@@ -469,14 +469,14 @@ def test_two_commands_at_once(kernel: Path, verdicts: Path) -> None:
 
 
 def test_the_oldest_are_forgotten(verdicts: Path, monkeypatch) -> None:
-    monkeypatch.setattr(cache, "MOST", 8)
+    monkeypatch.setattr(verdict_cache, "MOST", 8)
     verdict = Verdict("p", "proved", None, Policy.PTX, 0.0)
     for at in range(9):
-        cache.store(f"{at}", verdict)
+        verdict_cache.store(f"{at}", verdict)
         os.utime(verdicts / f"{at}.verdict", (at, at))
-    cache.store("last", verdict)
-    assert entries.size(cache.SUFFIX)[0] <= 8
-    assert cache.load("last") is not None and cache.load("0") is None
+    verdict_cache.store("last", verdict)
+    assert disk_cache.size(verdict_cache.SUFFIX)[0] <= 8
+    assert verdict_cache.load("last") is not None and verdict_cache.load("0") is None
 
 
 def test_what_a_killed_writer_left_is_removed(verdicts: Path) -> None:
@@ -485,8 +485,8 @@ def test_what_a_killed_writer_left_is_removed(verdicts: Path) -> None:
     left, present = verdicts / "left.tmp", verdicts / "present.tmp"
     for path in (left, present):
         path.write_bytes(b"half")
-    os.utime(left, ns=(0, time.time_ns() - entries.ABANDONED - 10**9))
-    cache.store("k", Verdict("p", "proved", None, Policy.PTX, 0.0))
+    os.utime(left, ns=(0, time.time_ns() - disk_cache.ABANDONED - 10**9))
+    verdict_cache.store("k", Verdict("p", "proved", None, Policy.PTX, 0.0))
     assert not left.exists() and present.exists()
 
 
@@ -498,4 +498,4 @@ def test_doctor_names_the_folder(verdicts: Path, kernel: Path) -> None:
 
 def test_the_folder_is_the_user_s(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EXOGPU_CACHE")
-    assert entries.folder().name == "verdicts"
+    assert disk_cache.folder().name == "verdicts"

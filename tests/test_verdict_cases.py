@@ -19,7 +19,7 @@ import pytest
 
 from exogpu.api import Procedure, collecting
 from exogpu.cli.loader import load
-from exogpu.result.verdict import Verdict
+from exogpu.diagnostics.verdict import Verdict
 
 CASES = sorted((Path(__file__).parent / "cases" / "verdicts").glob("*.py"))
 _EXPECT = re.compile(

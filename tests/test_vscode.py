@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from exogpu.cli.commands import app
-from exogpu.cli.lsp.checks import Job
-from exogpu.ir.types import Policy
+from exogpu.cli.lsp.document_checks import Job
+from exogpu.diagnostics.verdict import Policy
 
 FOLDER = Path(__file__).parent.parent / "editors" / "vscode"
 MANIFEST = json.loads((FOLDER / "package.json").read_text())

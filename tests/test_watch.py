@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from threading import Timer
 
-from exogpu.cli.watching import SETTLE, seen, settled
+from exogpu.cli.progress_display import SETTLE, file_states, settled
 
 ROOT = Path(__file__).parent.parent
 HEAD = "from exogpu import *\n"
@@ -74,12 +74,12 @@ def test_each_change_is_checked(tmp_path: Path) -> None:
 
 
 def test_of_a_folder_new_files_count_and_hidden_ones_do_not(tmp_path: Path) -> None:
-    before = seen([str(tmp_path)], ())
+    before = file_states([str(tmp_path)], ())
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "new.py").write_text("")
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "other.py").write_text("")
-    after = seen([f"{tmp_path}::p"], ["/nowhere.py"])
+    after = file_states([f"{tmp_path}::p"], ["/nowhere.py"])
     assert not before and list(after) == [str(tmp_path / "inner" / "new.py")]
 
 

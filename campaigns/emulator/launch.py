@@ -15,7 +15,7 @@ import numpy as np
 from campaigns.emulator.orders import Order
 from campaigns.emulator.translate import HERE, UnknownError, translated
 from exogpu.codegen.runtime.arrays import ITEM_SIZE
-from exogpu.codegen.runtime.expressions import Json, evaluate
+from exogpu.codegen.runtime.manifest import Json, evaluate
 
 _KINDS: Final = {"f32": 0, "f64": 1, "i32": 2, "ui32": 2, "i64": 3, "ui64": 3, "f16": 4, "bf16": 5}
 _RANK: Final = 5

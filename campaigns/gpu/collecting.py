@@ -22,10 +22,10 @@ from campaigns.gpu import emitting
 from exogpu import ExoGpuError
 from exogpu.api import Procedure
 from exogpu.codegen.toolchain import CompileError
+from exogpu.gpu_trial.pool import pack
+from exogpu.gpu_trial.run_data import write_packed
 from exogpu.ir.printer import print_proc
-from exogpu.symbolic.find.smallest import admitted
-from exogpu.trial.packed import write_packed
-from exogpu.trial.packing import pack
+from exogpu.symbolic.search.smallest_sizes import admitted
 
 AMONG = 40
 """Admitted sizes that are looked at: the first, the last, and one between are run."""

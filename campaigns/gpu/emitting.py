@@ -13,10 +13,10 @@ from campaigns.named import program_of
 from exogpu.api import Procedure
 from exogpu.cli.loader import load
 from exogpu.codegen.toolchain import CompileError, compile_cubin
-from exogpu.result.errors import ExoGpuError
-from exogpu.trial import dirty
-from exogpu.trial.packed import write_packed
-from exogpu.trial.packing import pack
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.gpu_trial import run_data
+from exogpu.gpu_trial.pool import pack
+from exogpu.gpu_trial.run_data import write_packed
 
 SECONDS = 60.0
 """For the check of one program."""
@@ -28,7 +28,7 @@ INEXACT = 1e-4
 def emit_dirty(folder: Path) -> None:
     """The kernel that fills shared memory before each run."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "dirty.cubin").write_bytes(compile_cubin(dirty.SOURCE, "sm_90a").cubin)
+    (folder / "dirty.cubin").write_bytes(compile_cubin(run_data.SOURCE, "sm_90a").cubin)
 
 
 def emit_one(case: str) -> Mapping[str, Any]:

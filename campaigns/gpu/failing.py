@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 from campaigns.gpu.emitting import emit_dirty, emit_program
 from campaigns.gpu.page import FAILURES
 from campaigns.gpu.programs import Program
-from exogpu.trial.judging import run_one
-from exogpu.trial.pool import on_this_machine
+from exogpu.gpu_trial.pool import on_this_machine, run_one
 
 
 def failure(program: Program, *, on_gpu: bool, seconds: float) -> str:

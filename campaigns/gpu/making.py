@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from exogpu.trial.text import Node, fence, lines, nested
+from exogpu.gpu_trial.operand_values import Node, fence, lines, nested
 
 __all__ = ["BYTES", "Launch", "Making", "Node", "fence", "lines", "nested"]
 

@@ -27,8 +27,8 @@ from campaigns.reach.parts import MakeUse
 from exogpu.amir import nodes
 from exogpu.api import Procedure
 from exogpu.cli.loader import load
-from exogpu.ir.types import Policy
-from exogpu.result.errors import ExoGpuError
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.diagnostics.verdict import Policy
 
 Sizes = Mapping[str, int]
 NONE: Final = ({"M": 0, "K": 1}, {"M": 1, "K": 0})

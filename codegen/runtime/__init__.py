@@ -7,8 +7,7 @@ compile` wrote can be used on a machine without the solvers.
     kernel(A, x, y)
 """
 
-from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.codegen.runtime.expressions import evaluate
 from exogpu.codegen.runtime.kernel import Kernel
+from exogpu.codegen.runtime.manifest import LaunchError, evaluate
 
 __all__ = ["Kernel", "LaunchError", "evaluate"]

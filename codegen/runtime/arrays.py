@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
+from exogpu.codegen.runtime import driver
 from exogpu.codegen.runtime.dlpack import Exporter, exported
-from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.codegen.runtime.streams import has_current_stream
+from exogpu.codegen.runtime.driver import call, copy_out, has_current_stream
+from exogpu.codegen.runtime.manifest import Contract, LaunchError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
 
 TYPESTR: Final[Mapping[str, tuple[str, ...]]] = {
     "f8e4m3": ("|E1", "|V1", "<f1", "|u1"),
@@ -176,3 +179,96 @@ def check_writes(arrays: Mapping[str, Array], written: Iterable[str]) -> None:
         key = name in outputs
         if key not in reached or reached[key][0] < end:
             reached[key] = (end, name)
+
+
+# Checks the proof's assumptions about the contents of arrays on the CPU, for debugging.
+
+_CODES: Mapping[str, str] = {"i32": "i", "i64": "q"}
+"""Of Python's memoryviews, by the types that indices have."""
+
+
+def check_contracts(
+    contracts: Sequence[Contract],
+    arrays: Mapping[str, Array],
+    dtypes: Mapping[str, str],
+    stream: int,
+) -> None:
+    """Copies the arrays to the host, and waits for them.  Raises LaunchError for the first elements
+    that break a contract."""
+    for contract in contracts:
+        array = arrays[contract.array]
+        told = broken_elements(contract, _elements(array, _CODES[dtypes[contract.array]], stream))
+        if told:
+            what = f"{contract.kind}({contract.array}) does not hold: {told}"
+            raise LaunchError(what, "the proof assumes it: give an array that satisfies it")
+
+
+def broken_elements(contract: Contract, elements: Sequence[int]) -> str:
+    """The first elements that break a contract, in words; empty: it holds.
+
+    >>> broken_elements(Contract("monotone", "cuts"), [0, 4, 3])
+    'cuts[1] is 4, and cuts[2] is 3'
+    >>> broken_elements(Contract("injective", "perm"), [5, 7, 5])
+    'perm[0] and perm[2] are 5'
+    """
+    name = contract.array
+    if contract.kind == "monotone":
+        for at in range(1, len(elements)):
+            if elements[at] < elements[at - 1]:
+                before, here = f"{name}[{at - 1}]", f"{name}[{at}]"
+                return f"{before} is {elements[at - 1]}, and {here} is {elements[at]}"
+        return ""
+    seen: dict[int, int] = {}
+    for at, value in enumerate(elements):
+        if (first := seen.setdefault(value, at)) != at:
+            return f"{name}[{first}] and {name}[{at}] are {value}"
+    return ""
+
+
+def _elements(array: Array, code: str, stream: int) -> Sequence[int]:
+    if array.bytes == 0:
+        return ()
+    held = (ctypes.c_char * array.bytes)()
+    if array.host:
+        ctypes.memmove(held, array.pointer, array.bytes)
+    else:
+        copy_out(ctypes.addressof(held), array.pointer, array.bytes, driver.pointer(stream))
+        call("cuStreamSynchronize", driver.pointer(stream))
+    return memoryview(held).cast("B").cast(code)  # type: ignore[call-overload,no-any-return]
+
+
+# Reads the index from memory that was out of its range, left on the host by a kernel that ended
+# itself.
+#
+# Its error, CUDA_ERROR_LAUNCH_FAILED, names nothing, and no memory of the device can be read
+# after it. So the kernels write to memory of the host; see `checked_index` of the prelude.
+
+_EVERYWHERE: Final = 3  # CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP
+_Found = ctypes.c_longlong * 4
+
+
+def listen(module: ctypes.c_void_p) -> ctypes.Array[ctypes.c_longlong]:
+    """Memory to which the kernels of a module write the value, its range, and its line."""
+    place, size, memory = ctypes.c_uint64(), ctypes.c_size_t(), ctypes.c_void_p()
+    found = ctypes.byref(place), ctypes.byref(size)
+    call("cuModuleGetGlobal_v2", *found, module, b"wrong_index")
+    call(
+        "cuMemHostAlloc", ctypes.byref(memory), ctypes.c_size_t(ctypes.sizeof(_Found)), _EVERYWHERE
+    )
+    written = _Found.from_address(memory.value or 0)
+    written[:] = [0] * 4
+    call("cuMemcpyHtoD_v2", place, ctypes.byref(memory), size)
+    return written
+
+
+def describe_fault(written: ctypes.Array[ctypes.c_longlong], loads: Mapping[int, str]) -> str:
+    """Describes the fault in words; empty if there was none.
+
+    >>> describe_fault((ctypes.c_longlong * 4)(9, 0, 4, 12), {12: "b = load_index(cuts[t], 0, n)"})
+    'line 12: b = load_index(cuts[t], 0, n): 9 is not one of 0 .. 3'
+    """
+    value, lo, hi, line = written
+    if lo == hi == value == line == 0:
+        return ""
+    where = f"line {line}: {loads[line]}" if line in loads else "load_index"
+    return f"{where}: {value} is not one of {lo} .. {hi - 1}"

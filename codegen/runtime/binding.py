@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import operator
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import SupportsIndex, cast
+from typing import Final, SupportsIndex, cast
 
-from exogpu.codegen.runtime.arrays import TYPESTR, Array, check_layout, check_writes
-from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.codegen.runtime.expressions import Json, evaluate, names, shown
-from exogpu.codegen.runtime.manifest import Data, Manifest
+from exogpu.codegen.runtime.arrays import (
+    TYPESTR,
+    Array,
+    check_layout,
+    check_writes,
+    is_numpy,
+    is_numpy_scalar,
+)
+from exogpu.codegen.runtime.manifest import (
+    Data,
+    Json,
+    LaunchError,
+    Manifest,
+    evaluate,
+    expression_text,
+    names,
+)
 
 _LIMIT = 1 << 31
 """Sizes are ints in the kernels."""
@@ -25,7 +39,9 @@ class Given:
     sizes: Mapping[str, int]
 
 
-def named(manifest: Manifest, arrays: Sequence[object], arguments: Mapping[str, object]) -> Given:
+def arguments_by_name(
+    manifest: Manifest, arrays: Sequence[object], arguments: Mapping[str, object]
+) -> Given:
     """The arguments by name: arrays by position or by name, sizes by name.
 
     Raises LaunchError for what is unknown, missing, given twice, or no integer.
@@ -88,7 +104,7 @@ def bind(
 def _check_type(param: Data, array: Array) -> None:
     if len(array.shape) != len(param.shape):
         what = f"{param.name} has {len(array.shape)} dimensions, not {len(param.shape)}"
-        raise LaunchError(what, f"its shape is [{', '.join(map(shown, param.shape))}]")
+        raise LaunchError(what, f"its shape is [{', '.join(map(expression_text, param.shape))}]")
     if array.typestr not in TYPESTR[param.dtype]:
         what = f"{param.name} holds {array.typestr}, not {TYPESTR[param.dtype][0]}"
         raise LaunchError(what, f"pass an array of {param.dtype}")
@@ -107,7 +123,9 @@ def _check_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> None:
             raise LaunchError(f"{size.name} is {value}: more than 32 bits")
     for condition in manifest.preconditions:
         if not evaluate(condition, sizes):
-            what = f"{manifest.name} needs {shown(condition)}{_at(sizes, names(condition))}"
+            what = (
+                f"{manifest.name} needs {expression_text(condition)}{_at(sizes, names(condition))}"
+            )
             raise LaunchError(what, "pass arrays of sizes that satisfy it")
 
 
@@ -116,10 +134,45 @@ def check_fits(expressions: Iterable[Json], sizes: Mapping[str, int]) -> None:
     for expr in expressions:
         value = evaluate(expr, sizes)
         if not -_LIMIT <= value < _LIMIT:
-            what = f"{shown(expr)} is {value}{_at(sizes, names(expr))}: more than 32 bits"
+            what = f"{expression_text(expr)} is {value}{_at(sizes, names(expr))}: more than 32 bits"
             raise LaunchError(what, "divide the work into several calls")
 
 
 def _at(sizes: Mapping[str, int], read: Iterable[str]) -> str:
     values = ", ".join(f"{n} = {sizes[n]}" for n in dict.fromkeys(read))
     return f" at {values}" if values else ""
+
+
+# Arguments that a launch takes by value: the elements of what is @ CudaGridConstant.
+
+_FORMAT: Final[Mapping[str, str]] = {
+    "f16": "<e",
+    "f32": "<f",
+    "f64": "<d",
+    "i8": "<b",
+    "i32": "<i",
+    "i64": "<q",
+    "ui8": "<B",
+    "ui16": "<H",
+    "ui64": "<Q",
+}
+"""Of `struct`."""
+
+
+def value_of(name: str, value: object, dtype: str) -> Array:
+    """The elements of a numpy array or scalar, or a number of Python as a scalar of the type.
+
+    Raises LaunchError for what is none of them, and for a number that does not fit the type.
+    """
+    if is_numpy(value) or (is_numpy_scalar(value) and not isinstance(value, int | float)):
+        elements = value.tobytes()
+        return Array(0, value.shape, None, value.dtype.str, True, None, host=True, value=elements)
+    known = _FORMAT.get(dtype)
+    if known is None or isinstance(value, bool) or not isinstance(value, int | float):
+        what = f"{name} is a {type(value).__name__}, and is taken by value as {dtype}"
+        raise LaunchError(what, "pass a number or an array of numpy")
+    try:
+        elements = struct.pack(known, value)
+    except (struct.error, OverflowError) as error:
+        raise LaunchError(f"{name} is {value}, no {dtype}: {error}", "pass what fits") from None
+    return Array(0, (), None, TYPESTR[dtype][0], True, None, host=True, value=elements)

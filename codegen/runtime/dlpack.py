@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
-from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.codegen.runtime.manifest import LaunchError
 
 
 class Tensor(ctypes.Structure):

@@ -5,39 +5,21 @@ from __future__ import annotations
 import ctypes
 import json
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from types import ModuleType
+from typing import Any, Final, TypeAlias, TypeVar
 
-from exogpu.codegen.runtime.arrays import ITEM_SIZE, Array, array_of
-from exogpu.codegen.runtime.binding import bind, check_fits, named
-from exogpu.codegen.runtime.contracts import check_contracts
-from exogpu.codegen.runtime.driver import (
-    active,
-    allocate,
-    call,
-    copy_in,
-    copy_out,
-    current_device,
-    device_of,
-    free,
-    gpus,
-)
-from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.codegen.runtime.expressions import Json, evaluate
-from exogpu.codegen.runtime.faults import listen, told
-from exogpu.codegen.runtime.manifest import (
-    Fill,
-    HostCode,
-    Launch,
-    MapOf,
-    Step,
-    Workspace,
-    read_manifest,
-)
+from exogpu.codegen.runtime import arrays as runtime_arrays
+from exogpu.codegen.runtime import driver
+from exogpu.codegen.runtime import manifest as runtime_manifest
+from exogpu.codegen.runtime.arrays import ITEM_SIZE, Array, array_of, describe_fault, listen
+from exogpu.codegen.runtime.binding import arguments_by_name, bind, check_fits, value_of
+from exogpu.codegen.runtime.device_memory import Place, enqueued, tensor_map
 from exogpu.codegen.runtime.modules import (
     Loaded,
     check_arch,
@@ -46,11 +28,47 @@ from exogpu.codegen.runtime.modules import (
     load,
     module_of,
 )
-from exogpu.codegen.runtime.repeated import key_of
-from exogpu.codegen.runtime.streams import current_stream, handle, pointer, wait_for
-from exogpu.codegen.runtime.tensormaps import tensor_map
-from exogpu.codegen.runtime.values import value_of
-from exogpu.codegen.runtime.workspaces import Place, enqueued
+
+# Calls that repeat another: with the same memory, shapes and stream, told of torch's tensors.
+
+
+def key_of(
+    values: Iterable[Any], names: tuple[str, ...], stream: object, most: int | None
+) -> Hashable | None:
+    """Returns the key of a call: two calls with one key launch the same. The last values have
+    names.
+
+    None where that is not known: for arrays that are no tensors of one GPU, or that take part in
+    the computation of a gradient, and for streams other than handles.
+    """
+    torch = sys.modules.get("torch")
+    tensor = getattr(torch, "Tensor", None)
+    if torch is None or tensor is None or not (stream is None or type(stream) is int):
+        return None
+    parts: list[Hashable] = []
+    device = None
+    for value in values:
+        if type(value) is int:
+            parts.append(value)
+            continue
+        if type(value) is not tensor or not value.is_cuda or value.requires_grad:
+            return None
+        if device is None:
+            device = value.get_device()
+        if value.get_device() != device:
+            return None
+        parts.append((value.data_ptr(), value.dtype, value.shape, value.stride()))
+    if device is None:
+        return None
+    chosen = _current_stream(torch, device) if stream is None else stream
+    return names, stream is None, chosen, device, most, tuple(parts)
+
+
+def _current_stream(torch: ModuleType, device: int) -> int:
+    """The handle of torch's current stream."""
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # an eighth of the time
+    return int(raw(device) if raw else torch.cuda.current_stream(device).cuda_stream)
+
 
 MOST_REPEATED: Final = 256
 """Calls that are kept, to be repeated without looking at their arguments again."""
@@ -86,14 +104,16 @@ class Kernel:
     `manifest` is the JSON that `exogpu compile` writes.
     """
 
-    def __init__(self, manifest: Mapping[str, Json], cubin: bytes) -> None:
+    def __init__(self, manifest: Mapping[str, runtime_manifest.Json], cubin: bytes) -> None:
         self.manifest = manifest
         self.cubin = cubin
         self.most_clusters: int | None = None
         """That a launch may have, fewer than the device holds; the rest of the tasks follow."""
-        self._data = read_manifest(manifest)
+        self._data = runtime_manifest.read_manifest(manifest)
         self._dtypes = {p.name: p.dtype for p in self._data.data}
-        self._launches = tuple(s for s in self._data.steps if isinstance(s, Launch))
+        self._launches = tuple(
+            s for s in self._data.steps if isinstance(s, runtime_manifest.Launch)
+        )
         self._written = frozenset(p.name for p in self._data.data if p.written)
         self._by_value = frozenset(p.name for p in self._data.data if p.by_value)
         self._loaded: dict[int, dict[str, Loaded]] = {}
@@ -111,7 +131,9 @@ class Kernel:
             cubin = (folder / f"{name}.cubin").read_bytes()
         except OSError as error:
             what = f"{error.filename} cannot be read: {error.strerror}"
-            raise LaunchError(what, "write it with `exogpu compile --cubin`") from None
+            raise runtime_manifest.LaunchError(
+                what, "write it with `exogpu compile --cubin`"
+            ) from None
         return Kernel(manifest, cubin)
 
     def __call__(self, *arrays: object, stream: object = None, **arguments: object) -> None:
@@ -129,43 +151,43 @@ class Kernel:
         """
         try:
             self._enqueue(arrays, stream, arguments)
-        except LaunchError as error:
+        except runtime_manifest.LaunchError as error:
             if wrong := self.wrong_index:
-                raise LaunchError(wrong, "give indices in that range") from error
+                raise runtime_manifest.LaunchError(wrong, "give indices in that range") from error
             raise
 
     def _enqueue(
         self, arrays: tuple[object, ...], stream: object, arguments: dict[str, object]
     ) -> None:
-        if HostCode() in self._data.steps:
+        if runtime_manifest.HostCode() in self._data.steps:
             name = self._data.name
             what = f"{name} does more on the CPU than to launch kernels in order"
             how = f"make lib{name}.so by `exogpu compile --so`, and call its function {name}_launch"
-            raise LaunchError(what, how)
+            raise runtime_manifest.LaunchError(what, how)
         values = (*arrays, *arguments.values())
         key = key_of(values, tuple(arguments), stream, self.most_clusters)
         if key is not None and key in self._repeated:
             device, actions = self._repeated[key]
-            with active(device):
+            with driver.active(device):
                 for act in actions:
                     act()
             return
-        given = named(self._data, arrays, arguments)
-        streams = [s for a in given.arrays.values() if (s := current_stream(a)) is not None]
-        chosen = handle(stream) if stream is not None else next(iter(streams), 0)
+        given = arguments_by_name(self._data, arrays, arguments)
+        streams = [s for a in given.arrays.values() if (s := driver.current_stream(a)) is not None]
+        chosen = driver.handle(stream) if stream is not None else next(iter(streams), 0)
         others = set() if stream is not None else set(streams)
         found = {n: self._array(n, a, chosen) for n, a in given.arrays.items()}
         sizes = self._sizes(tuple(found.items()), tuple(given.sizes.items()))
         device = self._device(found)
-        with active(device), _on_device(found, self._written, chosen) as placed:
+        with driver.active(device), _on_device(found, self._written, chosen) as placed:
             ready = self._steps(device, tuple(placed.items()), sizes)
             waited = others | {a.stream for a in found.values() if a.stream is not None}
-            wait_for(chosen, waited)
+            driver.wait_for(chosen, waited)
             actions = self._actions(ready, chosen)
             for act in actions:
                 act()
             for other in others - {chosen}:
-                wait_for(other, [chosen])
+                driver.wait_for(other, [chosen])
         if key is not None and waited <= {chosen}:
             if len(self._repeated) >= MOST_REPEATED:
                 self._repeated.clear()
@@ -177,20 +199,20 @@ class Kernel:
         Takes the arguments of a call, and launches nothing; it copies those arrays to the CPU, on
         the stream, and waits.  Raises LaunchError that names the first elements that are wrong.
         """
-        given = named(self._data, arrays, arguments)
-        streams = [s for a in given.arrays.values() if (s := current_stream(a)) is not None]
-        chosen = handle(stream) if stream is not None else next(iter(streams), 0)
+        given = arguments_by_name(self._data, arrays, arguments)
+        streams = [s for a in given.arrays.values() if (s := driver.current_stream(a)) is not None]
+        chosen = driver.handle(stream) if stream is not None else next(iter(streams), 0)
         found = {n: self._array(n, a, chosen) for n, a in given.arrays.items()}
         self._sizes(tuple(found.items()), tuple(given.sizes.items()))
-        with active(self._device(found)):
-            check_contracts(self._data.contracts, found, self._dtypes, chosen)
+        with driver.active(self._device(found)):
+            runtime_arrays.check_contracts(self._data.contracts, found, self._dtypes, chosen)
 
     @property
     def wrong_index(self) -> str:
         """Describes the index from memory, out of its range, for which a kernel ended itself; empty
         if there was none. Such a launch fails when its stream is waited for
         (CUDA_ERROR_LAUNCH_FAILED)."""
-        found = (told(written, self._data.loads) for written in self._faults.values())
+        found = (describe_fault(written, self._data.loads) for written in self._faults.values())
         return next(filter(None, found), "")
 
     def _actions(
@@ -208,8 +230,8 @@ class Kernel:
             clusters = clusters_for(step.loaded, step.tasks, self.most_clusters)
             return launcher(step.loaded, clusters, step.arguments, stream, early=step.early)
         target, count = ctypes.c_uint64(step.pointer), ctypes.c_size_t(step.bytes)
-        byte, where = ctypes.c_ubyte(step.byte), pointer(stream)
-        return partial(call, "cuMemsetD8Async", target, byte, count, where)
+        byte, where = ctypes.c_ubyte(step.byte), driver.pointer(stream)
+        return partial(driver.call, "cuMemsetD8Async", target, byte, count, where)
 
     def _array(self, name: str, value: object, stream: int) -> Array:
         if name in self._by_value:
@@ -221,12 +243,16 @@ class Kernel:
 
     def _device(self, arrays: Mapping[str, Array]) -> int:
         """The one device that has all arrays, and runs the cubin.  Raises LaunchError."""
-        known = gpus()
-        places = {n: device_of(n, a.pointer) for n, a in arrays.items() if not a.host and a.pointer}
+        known = driver.gpus()
+        places = {
+            n: driver.device_of(n, a.pointer) for n, a in arrays.items() if not a.host and a.pointer
+        }
         if len(set(places.values())) > 1:
             where = ", ".join(f"{n} on GPU {d}" for n, d in places.items())
-            raise LaunchError(f"the arrays are on several devices: {where}", "move them to one")
-        device = next(iter(places.values())) if places else current_device()
+            raise runtime_manifest.LaunchError(
+                f"the arrays are on several devices: {where}", "move them to one"
+            )
+        device = next(iter(places.values())) if places else driver.current_device()
         check_arch(self._data.arch, known[device])
         return device
 
@@ -236,7 +262,9 @@ class Kernel:
         """Prepares the steps to enqueue: kernels, memory to fill, and the memory of their own."""
         known = dict(sizes)
         own = {
-            s.name: _place(s, device, known) for s in self._data.steps if isinstance(s, Workspace)
+            s.name: _place(s, device, known)
+            for s in self._data.steps
+            if isinstance(s, runtime_manifest.Workspace)
         }
         steps: list[_Ready | _Filled] = []
         launched = False  # right before this step, by a kernel that had tasks
@@ -248,7 +276,7 @@ class Kernel:
 
     def _step(
         self,
-        step: Step,
+        step: runtime_manifest.Step,
         device: int,
         arrays: Mapping[str, Array],
         own: Mapping[str, Place],
@@ -257,23 +285,29 @@ class Kernel:
         after_kernel: bool,
     ) -> _Ready | _Filled | None:
         """A kernel, or memory to fill; None where there is nothing to do."""
-        if isinstance(step, Fill):
+        if isinstance(step, runtime_manifest.Fill):
             target, item = arrays[step.target], ITEM_SIZE[self._dtypes[step.target]]
-            first, count = item * evaluate(step.offset, sizes), item * evaluate(step.count, sizes)
+            first, count = (
+                item * runtime_manifest.evaluate(step.offset, sizes),
+                item * runtime_manifest.evaluate(step.count, sizes),
+            )
             if first < 0 or first + count > target.bytes:  # bounds analysis refuses it
                 what = f"a memset leaves {step.target}: bytes {first} to {first + count}"
-                raise LaunchError(what, "compile the procedure again")
+                raise runtime_manifest.LaunchError(what, "compile the procedure again")
             return _Filled(target.pointer + first, count, step.byte) if count > 0 else None
-        if isinstance(step, HostCode | Workspace):
+        if isinstance(step, runtime_manifest.HostCode | runtime_manifest.Workspace):
             return None
-        counts = [math.prod(max(0, evaluate(n, sizes)) for n in nest) for nest in step.tasks]
+        counts = [
+            math.prod(max(0, runtime_manifest.evaluate(n, sizes)) for n in nest)
+            for nest in step.tasks
+        ]
         tasks = max(counts, default=0)
         if tasks == 0:
             return None
         check_fits(step.fits, sizes)
         if tasks >= 1 << 31:
             what = f"{tasks} tasks are more than a launch can number"
-            raise LaunchError(what, "divide the work into several calls")
+            raise runtime_manifest.LaunchError(what, "divide the work into several calls")
         if device not in self._loaded:
             module = module_of(self.cubin)
             self._loaded[device] = load(module, self._launches, device)
@@ -287,9 +321,12 @@ class Kernel:
         return _Ready(self._loaded[device][step.kernel], tasks, arguments, early)
 
     def _argument(
-        self, argument: str | MapOf, arrays: Mapping[str, Array], sizes: Mapping[str, int]
+        self,
+        argument: str | runtime_manifest.MapOf,
+        arrays: Mapping[str, Array],
+        sizes: Mapping[str, int],
     ) -> ctypes._CData:
-        if isinstance(argument, MapOf):
+        if isinstance(argument, runtime_manifest.MapOf):
             name = argument.tensor
             return tensor_map(argument, arrays[name], self._dtypes[name])
         if argument in arrays:
@@ -303,8 +340,10 @@ class Kernel:
         return f"<kernel {self._data.name} for {self._data.arch}>"
 
 
-def _place(step: Workspace, device: int, sizes: Mapping[str, int]) -> Place:
-    count = math.prod(evaluate(n, sizes) for n in step.shape) * ITEM_SIZE[step.dtype]
+def _place(step: runtime_manifest.Workspace, device: int, sizes: Mapping[str, int]) -> Place:
+    count = (
+        math.prod(runtime_manifest.evaluate(n, sizes) for n in step.shape) * ITEM_SIZE[step.dtype]
+    )
     return Place(ctypes.c_void_p(), count, device, step.zeroed)
 
 
@@ -319,19 +358,21 @@ def _on_device(
     try:
         for name, array in arrays.items():
             if array.host and array.value is None:
-                copies[name] = allocate(array.bytes)
-                copy_in(copies[name], array.pointer, array.bytes, pointer(stream))
+                copies[name] = driver.allocate(array.bytes)
+                driver.copy_in(copies[name], array.pointer, array.bytes, driver.pointer(stream))
                 placed[name] = replace(array, pointer=copies[name])
         yield placed
         for name in copies.keys() & written:
-            copy_out(arrays[name].pointer, copies[name], arrays[name].bytes, pointer(stream))
+            driver.copy_out(
+                arrays[name].pointer, copies[name], arrays[name].bytes, driver.pointer(stream)
+            )
         if copies:
-            call("cuStreamSynchronize", pointer(stream))
+            driver.call("cuStreamSynchronize", driver.pointer(stream))
     except BaseException:
         if copies:  # what was enqueued may still read or write numpy's memory
-            with suppress(LaunchError):
-                call("cuStreamSynchronize", pointer(stream))
+            with suppress(runtime_manifest.LaunchError):
+                driver.call("cuStreamSynchronize", driver.pointer(stream))
         raise
     finally:
         for address in copies.values():
-            free(address)
+            driver.free(address)

@@ -8,10 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from exogpu.codegen.runtime.driver import MULTIPROCESSORS, Gpu, attribute, call
-from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.codegen.runtime.manifest import Launch
-from exogpu.codegen.runtime.streams import pointer
+from exogpu.codegen.runtime.driver import MULTIPROCESSORS, Gpu, attribute, call, pointer
+from exogpu.codegen.runtime.manifest import Launch, LaunchError
 
 
 class _Attribute(ctypes.Structure):

@@ -4,12 +4,17 @@ Emitted kernels are freestanding, so that NVRTC compiles them: no CUDA headers, 
 Shared objects need both, and nvcc.
 """
 
-from exogpu.codegen.toolchain.compile import compile_cubin
-from exogpu.codegen.toolchain.errors import CompileError
+from exogpu.codegen.toolchain.compilers import (
+    Compiled,
+    CompileError,
+    Usage,
+    compile_cubin,
+    compile_shared,
+    disassemble,
+    held_up,
+    usage,
+)
 from exogpu.codegen.toolchain.find import Nvcc, Nvrtc, Toolchain, find_toolchain
-from exogpu.codegen.toolchain.output import Compiled, Usage, held_up, usage
-from exogpu.codegen.toolchain.sass import disassemble
-from exogpu.codegen.toolchain.shared import compile_shared
 
 __all__ = [
     "CompileError",

@@ -5,35 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias, assert_never
 
-from exogpu.amir.nodes import (
-    EXPORTERS,
-    Alloc,
-    Arrive,
-    Await,
-    Block,
-    Check,
-    CheckBarrier,
-    CheckInitialised,
-    Clear,
-    Fence,
-    Guard,
-    IncTaskID,
-    Initialise,
-    Loop,
-    Op,
-    Program,
-    Record,
-    Release,
-    Require,
-    Variable,
-)
+from exogpu.amir import nodes as amir
 from exogpu.amir.walk import operations
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.hw.timelines import SHORT, SHORT_NAME
-from exogpu.ir.isltext import bexpr, cexpr, is_free
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Point
-from exogpu.ir.types import QualSet
+from exogpu.ir.render import is_free, isl_cond, isl_expr
+from exogpu.ir.types import QualSet, Sym
 from exogpu.ir.walk import control_variables
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
@@ -46,7 +24,7 @@ Names: TypeAlias = Mapping[Sym, str]
 """Readable, and no two alike: `k`, and `k_2` for a second variable of that name."""
 
 
-def to_json(program: Program) -> dict[str, Json]:
+def to_json(program: amir.Program) -> dict[str, Json]:
     """The program as plain lists and dicts, ready for `json.dumps`; the same for equal sources."""
     names = unique_names(program)
     found: dict[str, Json] = {
@@ -54,7 +32,7 @@ def to_json(program: Program) -> dict[str, Json]:
         "name": program.name,
         "policy": program.policy.value,
         "params": [{"name": names[p.name], "kind": p.kind} for p in program.params],
-        "preconditions": [bexpr(b, names) for b in program.preconditions],
+        "preconditions": [isl_cond(b, names) for b in program.preconditions],
         "variables": [_variable(v, names) for v in program.variables],
         "body": _block(program.body, (), names),
     }
@@ -72,17 +50,17 @@ def to_json(program: Program) -> dict[str, Json]:
     return found
 
 
-def assumptions(program: Program) -> tuple[str, ...]:
+def assumptions(program: amir.Program) -> tuple[str, ...]:
     """Lists what a proof of the program rests on besides its preconditions.
 
     These are contracts on the contents of arrays, and variables whose contents do not matter.
     """
     names = unique_names(program)
-    ops = (op for op in operations(program.body) if isinstance(op, Initialise) and op.uninit)
+    ops = (op for op in operations(program.body) if isinstance(op, amir.Initialise) and op.uninit)
     return (*program.assumptions, *dict.fromkeys(f"uninit({names[op.access.name]})" for op in ops))
 
 
-def unique_names(program: Program) -> Names:
+def unique_names(program: amir.Program) -> Names:
     """A name for each parameter, variable and iterator, in the order of the program."""
     found: dict[Sym, str] = {}
     taken: set[str] = set()
@@ -97,12 +75,12 @@ def unique_names(program: Program) -> Names:
     return found
 
 
-def _symbols(program: Program) -> Iterator[Sym]:
+def _symbols(program: amir.Program) -> Iterator[Sym]:
     yield from (p.name for p in program.params)
     yield from (v.name for v in program.variables)
-    yield from (op.iterator for op in operations(program.body) if isinstance(op, Loop))
+    yield from (op.iterator for op in operations(program.body) if isinstance(op, amir.Loop))
     for op in operations(program.body):
-        if isinstance(op, Require):
+        if isinstance(op, amir.Require):
             yield from (one.name for one in op.each)
 
 
@@ -110,7 +88,9 @@ def thread_map_text(threads: ThreadMap, iterators: tuple[Sym, ...], names: Names
     """The map `{ [y...] -> [t] }` in ISL's notation, from the enclosing iterators that it reads."""
     used = {name for axis in threads.axes for name in control_variables(axis.offset)}
     domain = ", ".join(names[name] for name in iterators if name in used)
-    terms = [f"{a.pitch} * ({cexpr(a.offset, names)} + j{i})" for i, a in enumerate(threads.axes)]
+    terms = [
+        f"{a.pitch} * ({isl_expr(a.offset, names)} + j{i})" for i, a in enumerate(threads.axes)
+    ]
     bounds = [f"0 <= j{i} < {a.extent}" for i, a in enumerate(threads.axes)]
     inner = " and ".join([f"t = {' + '.join(terms) or '0'}", *bounds])
     if threads.axes:
@@ -118,10 +98,10 @@ def thread_map_text(threads: ThreadMap, iterators: tuple[Sym, ...], names: Names
     return f"{{ [{domain}] -> [t] : {inner} }}"
 
 
-def _variable(variable: Variable, names: Names) -> dict[str, Json]:
+def _variable(variable: amir.Variable, names: Names) -> dict[str, Json]:
     found: dict[str, Json] = {
         "name": names[variable.name],
-        "shape": [cexpr(n, names) for n in variable.shape],
+        "shape": [isl_expr(n, names) for n in variable.shape],
         "shared": variable.shared,
         "task_local": variable.task_local,
         "owner": variable.owner,
@@ -135,11 +115,11 @@ def _variable(variable: Variable, names: Names) -> dict[str, Json]:
     return found
 
 
-def _block(block: Block, iterators: tuple[Sym, ...], names: Names) -> list[Json]:
+def _block(block: amir.Block, iterators: tuple[Sym, ...], names: Names) -> list[Json]:
     return [_op(op, iterators, names) for op in block]
 
 
-def _op(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]:
+def _op(op: amir.Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]:
     origin = op.origin
     threads = origin.threads
     return {
@@ -152,24 +132,24 @@ def _op(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]:
     }
 
 
-def _fields(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]:
+def _fields(op: amir.Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]:
     match op:
-        case Loop():
+        case amir.Loop():
             return _loop(op, iterators, names)
-        case Guard():
+        case amir.Guard():
             body = _block(op.body, iterators, names)
-            return {"op": "Guard", "condition": bexpr(op.condition, names), "body": body}
-        case IncTaskID():
+            return {"op": "Guard", "condition": isl_cond(op.condition, names), "body": body}
+        case amir.IncTaskID():
             return {"op": "IncTaskID"}
-        case Alloc():
+        case amir.Alloc():
             return {"op": "Alloc", "variable": names[op.name]}
-        case Release():
+        case amir.Release():
             return {"op": "Release", "variable": names[op.name]}
-        case CheckBarrier():
+        case amir.CheckBarrier():
             return {"op": "CheckBarrier", "variable": names[op.name]}
-        case Record():
+        case amir.Record():
             return _record(op, names)
-        case Check():
+        case amir.Check():
             return {
                 "op": "CheckMutates" if op.mutates else "CheckReads",
                 "level": op.level.name.lower(),
@@ -179,15 +159,15 @@ def _fields(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]
                 "free": op.free,
                 "reads": op.reads,
             }
-        case Clear():
+        case amir.Clear():
             name = "ClearMutates" if op.mutates else "ClearReads"
             return {"op": name, "access": _access(op.access, names)}
-        case Initialise():
+        case amir.Initialise():
             access = _access(op.access, names)
             return {"op": "Initialise", "access": access, "uninit": op.uninit}
-        case CheckInitialised():
+        case amir.CheckInitialised():
             return {"op": "CheckInitialised", "access": _access(op.access, names)}
-        case Fence():
+        case amir.Fence():
             return {
                 "op": "Fence",
                 "transitive": op.transitive,
@@ -196,7 +176,7 @@ def _fields(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]
                 "full": _timelines(op.full),
                 "temporal": _timelines(op.temporal),
             }
-        case Arrive():
+        case amir.Arrive():
             return {
                 "op": "Arrive",
                 "transitive": op.transitive,
@@ -204,7 +184,7 @@ def _fields(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]
                 "home": _access(op.home, names),
                 "targets": [_access(target, names) for target in op.targets],
             }
-        case Await():
+        case amir.Await():
             return {
                 "op": "Await",
                 "barrier": _access(op.barrier, names),
@@ -212,16 +192,20 @@ def _fields(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]
                 "temporal": _timelines(op.temporal),
                 "n": op.n,
             }
-        case Require():
+        case amir.Require():
             return {
                 "op": "Require",
                 "kind": op.kind.value,
                 "variable": None if op.variable is None else names[op.variable],
                 "each": [
-                    {"name": names[e.name], "lo": cexpr(e.lo, names), "hi": cexpr(e.hi, names)}
+                    {
+                        "name": names[e.name],
+                        "lo": isl_expr(e.lo, names),
+                        "hi": isl_expr(e.hi, names),
+                    }
                     for e in op.each
                 ],
-                "conditions": [bexpr(condition, names) for condition in op.conditions],
+                "conditions": [isl_cond(condition, names) for condition in op.conditions],
                 "together": [
                     {"pitch": d.pitch, "extent": d.extent, "size": d.size} for d in op.together
                 ],
@@ -230,12 +214,12 @@ def _fields(op: Op, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]
             assert_never(op)
 
 
-def _loop(op: Loop, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]:
+def _loop(op: amir.Loop, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]:
     found: dict[str, Json] = {
         "op": "Loop",
         "iterator": names[op.iterator],
-        "lo": cexpr(op.lo, names),
-        "hi": cexpr(op.hi, names),
+        "lo": isl_expr(op.lo, names),
+        "hi": isl_expr(op.hi, names),
         "mode": "tasks" if op.tasks else "threads" if op.threads else "seq",
         "body": _block(op.body, (*iterators, op.iterator), names),
     }
@@ -246,7 +230,7 @@ def _loop(op: Loop, iterators: tuple[Sym, ...], names: Names) -> dict[str, Json]
     return found
 
 
-def _record(op: Record, names: Names) -> dict[str, Json]:
+def _record(op: amir.Record, names: Names) -> dict[str, Json]:
     trailing: Json = None
     if op.trailing is not None:
         targets: list[Json] = [_access(target, names) for target in op.trailing.targets]
@@ -267,9 +251,9 @@ def _access(access: Access, names: Names) -> dict[str, Json]:
     coords: list[Json] = []
     for coord in access.coords:
         if isinstance(coord, Point):
-            coords.append(cexpr(coord.at, names))
+            coords.append(isl_expr(coord.at, names))
         else:
-            coords.append([cexpr(coord.lo, names), cexpr(coord.hi, names)])
+            coords.append([isl_expr(coord.lo, names), isl_expr(coord.hi, names)])
     return {"variable": names[access.name], "coords": coords}
 
 
@@ -277,4 +261,4 @@ def _timelines(timelines: QualSet) -> list[Json]:
     return [name for name, timeline in SHORT.items() if timeline in timelines]
 
 
-EXPORTERS.append(to_json)
+amir.EXPORTERS.append(to_json)

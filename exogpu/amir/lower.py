@@ -10,75 +10,25 @@ from dataclasses import replace
 from typing import Final, assert_never
 
 import exogpu.amir.export  # noqa: F401  makes JSON of programs
+from exogpu.amir import lower_arguments
 from exogpu.amir import nodes as amir
-from exogpu.amir.lower_args import (
-    Declared,
-    Lowering,
-    initialised,
-    initialised_by_call,
-    initialises,
-    initialises_by_call,
-    is_on_host,
-    is_shared,
-    one_element,
-    origin_of,
-    required,
-    required_at_launch,
-    t_arg,
-    t_e,
-    t_ex,
-    t_qarr,
-    t_qin,
-    t_trailing,
-)
-from exogpu.amir.private import PrivateSlotError, with_comparisons
+from exogpu.amir.lower_arguments import is_on_host
+from exogpu.amir.slot_privacy import PrivateSlotError, with_comparisons
 from exogpu.analysis.barriers import home_of
-from exogpu.analysis.dependent import preceding, waits
-from exogpu.analysis.derive import unit_threads
+from exogpu.analysis.derive_tiling import unit_threads
 from exogpu.analysis.facts import Facts
-from exogpu.analysis.operands import Demand, demands
+from exogpu.analysis.launch import preceding, waits
+from exogpu.analysis.operand_windows import Demand, demands
 from exogpu.analysis.private_slots import COUNT_STEPS
-from exogpu.analysis.roles import NO_ROLES, at, elements, spread
+from exogpu.analysis.roles import NO_ROLES, access_at, elements, spread
 from exogpu.analysis.threadmap import ThreadMap
+from exogpu.diagnostics.errors import Diagnostic, ExoGpuError
+from exogpu.diagnostics.verdict import Policy
 from exogpu.frontend.quote import quote_access
 from exogpu.hw.timelines import ONLY_BEFORE, SYNC_TIMELINES
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Access,
-    Alloc,
-    Arrive,
-    Assign,
-    Await,
-    BarrierAlloc,
-    Block,
-    CallInstr,
-    CallProc,
-    ControlParam,
-    CudaTasks,
-    CudaThreads,
-    DataParam,
-    DeviceFunction,
-    Fence,
-    For,
-    Free,
-    If,
-    Int,
-    Interval,
-    Loaded,
-    Not,
-    Pass,
-    Point,
-    Reduce,
-    Seq,
-    Slot,
-    Stmt,
-    Uninit,
-    Warps,
-    WindowStmt,
-)
-from exogpu.ir.types import BarrierMechanism, Level, Policy, QualSet, QualTL, Space
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import BarrierMechanism, Level, QualSet, QualTL, Space, Sym
 from exogpu.ir.walk import walk
-from exogpu.result.errors import Diagnostic, ExoGpuError
 
 Ops = Iterator[amir.Op]
 
@@ -93,9 +43,12 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
     `private-slot`).
     """
     proc = facts.proc
-    inner = [s for s in walk(proc.body) if isinstance(s, Alloc | BarrierAlloc)]
-    declared: list[Declared] = [*(p for p in proc.params if isinstance(p, DataParam)), *inner]
-    asked: dict[CallInstr, list[Demand]] = {}
+    inner = [s for s in walk(proc.body) if isinstance(s, ir.Alloc | ir.BarrierAlloc)]
+    declared: list[lower_arguments.Declared] = [
+        *(p for p in proc.params if isinstance(p, ir.DataParam)),
+        *inner,
+    ]
+    asked: dict[ir.CallInstr, list[Demand]] = {}
     for demand in demands(proc, facts.variables):
         asked.setdefault(demand.call, []).append(demand)
     variables = {d.name: d for d in declared}
@@ -103,7 +56,7 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
     ends = {launch: Sym(f"launch{n or ''}") for n, launch in enumerate(pairs)}
     followed = {pairs[launch]: end for launch, end in ends.items()}
     awaited = {wait: end for launch, end in ends.items() for wait in waits(launch)}
-    low = Lowering(
+    low = lower_arguments.Lowering(
         facts.collective, policy, variables, asked, facts.mechanisms, ends, followed, awaited
     )
     launched = (
@@ -111,7 +64,7 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
     )
     program = amir.Program(
         name=proc.name,
-        params=tuple(p for p in proc.params if isinstance(p, ControlParam)),
+        params=tuple(p for p in proc.params if isinstance(p, ir.ControlParam)),
         preconditions=proc.preconditions,
         variables=(*_variables(facts, declared), *launched),
         body=_block(low, proc.body, None),
@@ -125,32 +78,34 @@ def lower(facts: Facts, policy: Policy) -> amir.Program:
         raise ExoGpuError([Diagnostic("D528", reason.reason, reason.span, COUNT_STEPS)]) from None
 
 
-def _variables(facts: Facts, declared: list[Declared]) -> Iterator[amir.Variable]:
+def _variables(facts: Facts, declared: list[lower_arguments.Declared]) -> Iterator[amir.Variable]:
     in_task = {
         inner.name
         for stmt in walk(facts.proc.body)
-        if isinstance(stmt, DeviceFunction)
+        if isinstance(stmt, ir.DeviceFunction)
         for loop in stmt.body
-        if isinstance(loop, For)
+        if isinstance(loop, ir.For)
         for inner in walk(loop.body)
-        if isinstance(inner, Alloc | BarrierAlloc)
+        if isinstance(inner, ir.Alloc | ir.BarrierAlloc)
     }
     for d in declared:
         local = d.name in in_task
         shape = facts.extents.get(d.name, d.shape)
-        if isinstance(d, BarrierAlloc):
+        if isinstance(d, ir.BarrierAlloc):
             depth = facts.ring_depths.get(d.name)
-            yield amir.Variable(d.name, shape, d.mechanism, d.guard, depth, is_shared(d), local)
+            yield amir.Variable(
+                d.name, shape, d.mechanism, d.guard, depth, lower_arguments.is_shared(d), local
+            )
         else:
             owner = _owner(facts, d)
-            own = isinstance(d, Alloc) and is_on_host(d)
-            shared = is_shared(d)
+            own = isinstance(d, ir.Alloc) and is_on_host(d)
+            shared = lower_arguments.is_shared(d)
             yield amir.Variable(
                 d.name, shape, shared=shared, task_local=local, owner=owner, host=own
             )
 
 
-def _owner(facts: Facts, declared: DataParam | Alloc) -> int | None:
+def _owner(facts: Facts, declared: ir.DataParam | ir.Alloc) -> int | None:
     """The threads of the unit that owns an element of a variable of registers."""
     unit = declared.memory.unit
     if declared.memory.space is not Space.REGISTER or unit is None:
@@ -159,87 +114,87 @@ def _owner(facts: Facts, declared: DataParam | Alloc) -> int | None:
     return next((unit_threads(s.where.tiling, unit) for s in tilings), None)
 
 
-def _block(low: Lowering, block: Block, cluster: ThreadMap | None) -> amir.Block:
+def _block(low: lower_arguments.Lowering, block: ir.Block, cluster: ThreadMap | None) -> amir.Block:
     """`T_s(s1; s2) = T_s(s1); T_s(s2)`; `cluster` is all threads of the launch around it."""
     return tuple(op for stmt in block for op in t_s(low, stmt, cluster))
 
 
-def t_s(low: Lowering, stmt: Stmt, cluster: ThreadMap | None) -> Ops:
+def t_s(low: lower_arguments.Lowering, stmt: ir.Stmt, cluster: ThreadMap | None) -> Ops:
     """`T_s : Stmt -> Stmt#`, after what the statement requires."""
-    yield from required(low, stmt)
+    yield from lower_arguments.statement_requirements(low, stmt)
     match stmt:
-        case For():
-            if isinstance(stmt.mode, Loaded):
-                yield from t_read(low, stmt.mode.source, origin_of(low, stmt))
+        case ir.For():
+            if isinstance(stmt.mode, ir.Loaded):
+                yield from t_read(low, stmt.mode.source, lower_arguments.origin_of(low, stmt))
             yield t_loop(low, stmt, cluster)
-        case If():
+        case ir.If():
             yield from t_if(low, stmt, cluster)
-        case DeviceFunction():
+        case ir.DeviceFunction():
             yield from t_device_function(low, stmt)
-        case Warps():
+        case ir.Warps():
             # The figure guards the body by `true`.
             yield from _block(low, stmt.body, cluster)
-        case Assign() | Reduce():
+        case ir.Assign() | ir.Reduce():
             yield from t_assign(low, stmt)
-        case CallInstr():
+        case ir.CallInstr():
             yield from t_call(low, stmt)
-        case Alloc() | BarrierAlloc():
-            yield amir.Alloc(stmt.name, origin_of(low, stmt))
-        case Free():
+        case ir.Alloc() | ir.BarrierAlloc():
+            yield amir.Alloc(stmt.name, lower_arguments.origin_of(low, stmt))
+        case ir.Free():
             yield from t_free(low, stmt, cluster)
-        case Fence():
+        case ir.Fence():
             yield t_wait(low, stmt) if stmt.launches else t_fence(low, stmt)
-        case Arrive():
+        case ir.Arrive():
             yield from t_arrive(low, stmt)
-        case Await():
+        case ir.Await():
             yield from t_await(low, stmt)
-        case Uninit():
-            origin = origin_of(low, stmt, f"uninit({quote_access(stmt.access)})")
-            yield from initialises(low, stmt.access, origin, uninit=True)
-        case Pass():
+        case ir.Uninit():
+            origin = lower_arguments.origin_of(low, stmt, f"uninit({quote_access(stmt.access)})")
+            yield from lower_arguments.initialises(low, stmt.access, origin, uninit=True)
+        case ir.Pass():
             return
-        case CallProc() | WindowStmt():
+        case ir.CallProc() | ir.WindowStmt():
             raise AssertionError(f"{stmt}: to be inlined before the conversion")
         case _:
             assert_never(stmt)
 
 
-def t_loop(low: Lowering, stmt: For, cluster: ThreadMap | None) -> amir.Loop:
+def t_loop(low: lower_arguments.Lowering, stmt: ir.For, cluster: ThreadMap | None) -> amir.Loop:
     """`for y in loop(lo, hi) do T_s(s)`; of cuda_tasks `(IncTaskID; T_s(s))`.
 
     Of a nest of cuda_tasks loops the innermost alone begins a task (section "Programs").
     Decision `slots`: a slot counts on the first element of its barrier.
     """
-    origin = origin_of(low, stmt)
+    origin = lower_arguments.origin_of(low, stmt)
     body = _block(low, stmt.body, cluster)
     match stmt.mode:
-        case CudaTasks():
-            nested = any(isinstance(s, For) and s.mode == CudaTasks() for s in stmt.body)
+        case ir.CudaTasks():
+            nested = any(isinstance(s, ir.For) and s.mode == ir.CudaTasks() for s in stmt.body)
             first: amir.Block = () if nested else (amir.IncTaskID(origin),)
             return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, (*first, *body), origin, tasks=True)
-        case CudaThreads():
+        case ir.CudaThreads():
             return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, body, origin, threads=True)
-        case Seq():
+        case ir.Seq():
             return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, body, origin)
-        case Slot(barrier):
-            coords = tuple(Point(Int(0)) for _ in low.variables[barrier].shape)
-            counted = Access(barrier, coords)
+        case ir.Slot(barrier):
+            coords = tuple(ir.Point(ir.Int(0)) for _ in low.variables[barrier].shape)
+            counted = ir.Access(barrier, coords)
             return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, body, origin, slot=counted)
-        case Loaded(source):
+        case ir.Loaded(source):
             return amir.Loop(stmt.iterator, stmt.lo, stmt.hi, body, origin, source=source)
         case _:
             assert_never(stmt.mode)
 
 
-def t_if(low: Lowering, stmt: If, cluster: ThreadMap | None) -> Ops:
+def t_if(low: lower_arguments.Lowering, stmt: ir.If, cluster: ThreadMap | None) -> Ops:
     """`if b then T_s(s)`; an `else` is a guard by the negation.  One that does nothing is none."""
-    origin = origin_of(low, stmt)
-    for condition, side in ((stmt.condition, stmt.body), (Not(stmt.condition), stmt.orelse)):
+    origin = lower_arguments.origin_of(low, stmt)
+    for condition, side in ((stmt.condition, stmt.body), (ir.Not(stmt.condition), stmt.orelse)):
         if inside := _block(low, side, cluster):
             yield amir.Guard(condition, inside, origin)
 
 
-def t_device_function(low: Lowering, stmt: DeviceFunction) -> Ops:
+def t_device_function(low: lower_arguments.Lowering, stmt: ir.DeviceFunction) -> Ops:
     """`Fence(true, Qcs + {cpu}, Qcs, Tcs); T_s(s); Fence(true, Qcs, Qcs, Tcs)`, with Qcs and Tcs
     the full and temporal sets of cuda_stream_sync.
 
@@ -248,44 +203,50 @@ def t_device_function(low: Lowering, stmt: DeviceFunction) -> Ops:
     this one in place of the Fence.
     """
     sets = SYNC_TIMELINES["cuda_stream_sync"].under(low.policy)
-    origin = origin_of(low, stmt)
+    origin = lower_arguments.origin_of(low, stmt)
     cluster = low.facts.inner[stmt].thread_map()
     before = sets.full | {QualTL.CPU}
-    yield from required_at_launch(low, stmt.body)
+    yield from lower_arguments.required_at_launch(low, stmt.body)
     none = amir.Fence(True, _NO, _NO, _NO, origin, launch=True)
     if stmt in low.ends:
         yield none
     else:
         yield amir.Fence(True, before, sets.full, sets.temporal, origin, launch=True)
-    ends = next((at for at, one in enumerate(stmt.body) if isinstance(one, Free)), len(stmt.body))
+    ends = next(
+        (at for at, one in enumerate(stmt.body) if isinstance(one, ir.Free)), len(stmt.body)
+    )
     yield from _block(low, stmt.body[:ends], cluster)
     if ends < len(stmt.body):
         yield _meeting(low, stmt, cluster)
     yield from _block(low, stmt.body[ends:], cluster)
     if stmt in low.followed:
-        end = Access(low.followed[stmt], ())
+        end = ir.Access(low.followed[stmt], ())
         yield none
         yield amir.Arrive(True, sets.full, end, (end,), origin, launch=True)
     else:
         yield amir.Fence(True, sets.full, sets.full, sets.temporal, origin, launch=True)
 
 
-def t_wait(low: Lowering, stmt: Fence) -> amir.Await:
+def t_wait(low: lower_arguments.Lowering, stmt: ir.Fence) -> amir.Await:
     """Decision `dependent-launch`:
     `Await(end of the launch before, T_qfull(post), T_qtmp(post), 0)`."""
     sets = stmt.post.under(low.policy)
-    end = Access(low.awaited[stmt], ())
-    return amir.Await(end, sets.full, sets.temporal, 0, origin_of(low, stmt), launch=True)
+    end = ir.Access(low.awaited[stmt], ())
+    return amir.Await(
+        end, sets.full, sets.temporal, 0, lower_arguments.origin_of(low, stmt), launch=True
+    )
 
 
-def _meeting(low: Lowering, stmt: DeviceFunction, cluster: ThreadMap | None) -> amir.Fence:
+def _meeting(
+    low: lower_arguments.Lowering, stmt: ir.DeviceFunction, cluster: ThreadMap | None
+) -> amir.Fence:
     """`Fence(cuda_in_order, cuda_in_order)` by all threads of the cluster."""
     sets = SYNC_TIMELINES["cuda_in_order"].under(low.policy)
-    origin = replace(origin_of(low, stmt, "the end of the launch"), threads=cluster)
+    origin = replace(lower_arguments.origin_of(low, stmt, "the end of the launch"), threads=cluster)
     return amir.Fence(True, sets.full, sets.full, sets.temporal, origin)
 
 
-def t_assign(low: Lowering, stmt: Assign | Reduce) -> Ops:
+def t_assign(low: lower_arguments.Lowering, stmt: ir.Assign | ir.Reduce) -> Ops:
     """`x[c*] = e`, `x[c*] += e`: for each read of e `CheckMutates(full, false, e1, {qin});
     RecordRead(full, false, e1, qin)`; for x[c*] `CheckReads(temp); CheckMutates(pre); ClearReads;
     ClearMutates; RecordMutate(full, ...)`, pre = full if `+=`, else temp.
@@ -293,16 +254,16 @@ def t_assign(low: Lowering, stmt: Assign | Reduce) -> Ops:
     Decision `assignment-reads`: the reads in e are checked fully ordered whatever the assignment
     is.
     """
-    origin = origin_of(low, stmt)
+    origin = lower_arguments.origin_of(low, stmt)
     on_cpu = origin.threads is None
     temporal = Level.TEMPORALLY_ORDERED
-    for read in t_e(stmt.value):
+    for read in lower_arguments.t_e(stmt.value):
         yield from t_read(low, read, origin)
-    if isinstance(stmt, Reduce):
-        yield from initialised(low, (stmt.target,), origin)
-    for access in t_ex(low, (stmt.target,)):
-        qin = t_qin(low, access, on_cpu)
-        too = isinstance(stmt, Reduce)
+    if isinstance(stmt, ir.Reduce):
+        yield from lower_arguments.initialised(low, (stmt.target,), origin)
+    for access in lower_arguments.t_ex(low, (stmt.target,)):
+        qin = lower_arguments.t_qin(low, access, on_cpu)
+        too = isinstance(stmt, ir.Reduce)
         pre = Level.FULLY_ORDERED if too else temporal
         only = frozenset({qin})
         yield amir.Check(False, temporal, False, access, only, origin, reads=too)
@@ -310,23 +271,25 @@ def t_assign(low: Lowering, stmt: Assign | Reduce) -> Ops:
         yield amir.Clear(False, access, origin)
         yield amir.Clear(True, access, origin)
         yield _in_order(True, access, qin, origin)
-    yield from initialises(low, stmt.target, origin)
+    yield from lower_arguments.initialises(low, stmt.target, origin)
 
 
-def t_read(low: Lowering, read: Access, origin: amir.Origin) -> Ops:
+def t_read(low: lower_arguments.Lowering, read: ir.Access, origin: amir.Origin) -> Ops:
     """A read in an expression, or of a value from memory (decision `loaded-values`).
 
     What is read has been written (decision `initialised`).
     """
-    yield from initialised(low, (read,), origin)
-    for access in t_ex(low, (read,)):
-        qin = t_qin(low, access, origin.threads is None)
+    yield from lower_arguments.initialised(low, (read,), origin)
+    for access in lower_arguments.t_ex(low, (read,)):
+        qin = lower_arguments.t_qin(low, access, origin.threads is None)
         full = Level.FULLY_ORDERED
         yield amir.Check(True, full, False, access, frozenset({qin}), origin, reads=True)
         yield _in_order(False, access, qin, origin)
 
 
-def _in_order(mutate: bool, access: Access, timeline: QualTL, origin: amir.Origin) -> amir.Record:
+def _in_order(
+    mutate: bool, access: ir.Access, timeline: QualTL, origin: amir.Origin
+) -> amir.Record:
     """`Record(fully-ordered, false, e, q, {}, {})`; at CPU scope one record stands for all."""
     return amir.Record(
         mutate=mutate,
@@ -341,23 +304,23 @@ def _in_order(mutate: bool, access: Access, timeline: QualTL, origin: amir.Origi
     )
 
 
-def t_call(low: Lowering, stmt: CallInstr) -> Ops:
+def t_call(low: lower_arguments.Lowering, stmt: ir.CallInstr) -> Ops:
     """`g(c*, e*) >> e_z`: the trailing barrier's own record, then `T_arg` of each data argument;
     control arguments are ignored.
 
     What it reads has been written before it (decision `initialised`); the reads come before all
     that it writes.
     """
-    yield from t_trailing(low, stmt)
-    data = [(at, p) for at, p in enumerate(stmt.instr.params) if isinstance(p, DataParam)]
+    yield from lower_arguments.t_trailing(low, stmt)
+    data = [(at, p) for at, p in enumerate(stmt.instr.params) if isinstance(p, ir.DataParam)]
     for (position, param), mode in zip(data, stmt.instr.modes, strict=True):
-        yield from initialised_by_call(low, stmt, position)
-        yield from t_arg(low, stmt, position, param, mode)
+        yield from lower_arguments.initialised_by_call(low, stmt, position)
+        yield from lower_arguments.t_arg(low, stmt, position, param, mode)
     for position, _ in data:
-        yield from initialises_by_call(low, stmt, position)
+        yield from lower_arguments.initialises_by_call(low, stmt, position)
 
 
-def t_free(low: Lowering, stmt: Free, cluster: ThreadMap | None) -> Ops:
+def t_free(low: lower_arguments.Lowering, stmt: ir.Free, cluster: ThreadMap | None) -> Ops:
     """`free x`: for shared memory `CheckReads(temp, false, x[:*], {qin}); CheckMutates(...)`;
     `free z`: `CheckBarrier(z[:*])` first.
 
@@ -367,32 +330,35 @@ def t_free(low: Lowering, stmt: Free, cluster: ThreadMap | None) -> Ops:
     """
     variable = low.variables[stmt.name]
     ends = stmt.ends if stmt.ends.line else None
-    origin = replace(origin_of(low, stmt, f"free {stmt.name}"), threads=cluster, ends=ends)
-    if isinstance(variable, BarrierAlloc) and variable.mechanism is not BarrierMechanism.FLAG:
+    origin = replace(
+        lower_arguments.origin_of(low, stmt, f"free {stmt.name}"), threads=cluster, ends=ends
+    )
+    if isinstance(variable, ir.BarrierAlloc) and variable.mechanism is not BarrierMechanism.FLAG:
         yield amir.CheckBarrier(stmt.name, origin)
-    if is_shared(variable) or is_on_host(variable):
-        whole = Access(stmt.name, tuple(Interval(Int(0), n) for n in variable.shape))
-        only = frozenset({t_qin(low, whole, on_cpu=False)})
+    if lower_arguments.is_shared(variable) or is_on_host(variable):
+        whole = ir.Access(stmt.name, tuple(ir.Interval(ir.Int(0), n) for n in variable.shape))
+        only = frozenset({lower_arguments.t_qin(low, whole, on_cpu=False)})
         level = Level.TEMPORALLY_ORDERED
         yield amir.Check(False, level, False, whole, only, origin, free=True)
         yield amir.Check(True, level, False, whole, only, origin, free=True)
     yield amir.Release(stmt.name, origin)
 
 
-def t_fence(low: Lowering, stmt: Fence) -> amir.Fence:
+def t_fence(low: lower_arguments.Lowering, stmt: ir.Fence) -> amir.Fence:
     """`Fence(T_tr(pre), T_qfull(pre), T_qfull(post), T_qtmp(post))`."""
     pre, post = stmt.pre.under(low.policy), stmt.post.under(low.policy)
-    origin, joins = origin_of(low, stmt), stmt.pre.name not in ONLY_BEFORE
+    origin, joins = lower_arguments.origin_of(low, stmt), stmt.pre.name not in ONLY_BEFORE
     return amir.Fence(stmt.pre.transitive, pre.full, post.full, post.temporal, origin, joins=joins)
 
 
-def t_arrive(low: Lowering, stmt: Arrive) -> Ops:
+def t_arrive(low: lower_arguments.Lowering, stmt: ir.Arrive) -> Ops:
     """`for e in T_ex(e_z*): RecordRead(fully-ordered, false, e, T_qarr); Arrive(T_tr, T_qfull,
     T_e(e_z*))`; decision `shared-phases`: an Arrive for each role that awaits it."""
-    origin = origin_of(low, stmt)
-    for access in t_ex(low, stmt.targets):
+    origin = lower_arguments.origin_of(low, stmt)
+    for access in lower_arguments.t_ex(low, stmt.targets):
         yield replace(
-            _in_order(False, access, t_qarr(low, stmt.timeline), origin), convergent=False
+            _in_order(False, access, lower_arguments.t_qarr(low, stmt.timeline), origin),
+            convergent=False,
         )
     pre = stmt.timeline.under(low.policy).full
     name = stmt.targets[0].name
@@ -404,7 +370,7 @@ def t_arrive(low: Lowering, stmt: Arrive) -> Ops:
         yield amir.Arrive(stmt.timeline.transitive, pre, home, targets, origin)
 
 
-def _no_home(stmt: Arrive) -> Diagnostic:
+def _no_home(stmt: ir.Arrive) -> Diagnostic:
     return Diagnostic(
         "D507",
         f"a dimension of {stmt.targets[0].name} is an interval in every target, so the arrive "
@@ -414,15 +380,18 @@ def _no_home(stmt: Arrive) -> Diagnostic:
     )
 
 
-def t_await(low: Lowering, stmt: Await) -> Ops:
+def t_await(low: lower_arguments.Lowering, stmt: ir.Await) -> Ops:
     """`for e in T_ex(e_z): RecordRead(fully-ordered, false, e, T_qin(e)); Await(T_e(e_z),
     T_qfull, T_qtmp, n)`; decision `shared-phases`: an Await of each role that arrives."""
-    origin = origin_of(low, stmt)
-    for access in t_ex(low, (stmt.barrier,)):
-        yield replace(_in_order(False, access, t_qin(low, access, False), origin), convergent=False)
+    origin = lower_arguments.origin_of(low, stmt)
+    for access in lower_arguments.t_ex(low, (stmt.barrier,)):
+        yield replace(
+            _in_order(False, access, lower_arguments.t_qin(low, access, False), origin),
+            convergent=False,
+        )
     sets = stmt.timeline.under(low.policy)
     name = stmt.barrier.name
     roles = low.mechanisms.roles.get(name, NO_ROLES)
     for index in elements(roles.arriving, low.variables[name].shape):
-        barrier = one_element(at(stmt.barrier, index))
+        barrier = lower_arguments.one_element(access_at(stmt.barrier, index))
         yield amir.Await(barrier, sets.full, sets.temporal, stmt.n, origin)

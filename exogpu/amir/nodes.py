@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from exogpu.analysis.extremes import Each
+from exogpu.analysis.quantifiers import Each
 from exogpu.analysis.threadmap import Digit, ThreadMap
-from exogpu.ir.names import Sym
+from exogpu.diagnostics.errors import Span
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.nodes import Access, BExpr, CExpr, Contract, ControlParam, ImportSource
-from exogpu.ir.types import BarrierMechanism, Level, Policy, QualSet, QualTL
-from exogpu.result.errors import Span
-from exogpu.result.hazards import HazardKind
+from exogpu.ir.types import BarrierMechanism, Level, QualSet, QualTL, Sym
 
 
 @dataclass(frozen=True, slots=True)

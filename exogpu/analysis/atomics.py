@@ -6,26 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from exogpu.analysis.dependent import preceding
-from exogpu.ir.atomics import Operation, operation
-from exogpu.ir.nodes import (
-    Access,
-    Block,
-    CallInstr,
-    CudaTasks,
-    DataParam,
-    DeviceFunction,
-    Fence,
-    For,
-    Proc,
-)
-from exogpu.ir.walk import blocks, walk
-from exogpu.result.errors import Diagnostic, Note
+from exogpu.analysis.launch import preceding
+from exogpu.diagnostics.errors import Diagnostic, Note
+from exogpu.ir import nodes as ir
+from exogpu.ir.walk import Operation, blocks, operation, walk
 
-Uses: TypeAlias = Sequence[tuple[Access, Operation, CallInstr]]
+Uses: TypeAlias = Sequence[tuple[ir.Access, Operation, ir.CallInstr]]
 
 
-def check(proc: Proc) -> Iterator[Diagnostic]:
+def check(proc: ir.Proc) -> Iterator[Diagnostic]:
     """The calls whose operation differs from an earlier one's on the variable, which may come
     after it: of the same launch, or of one that still runs when a dependent launch begins.
 
@@ -33,13 +22,13 @@ def check(proc: Proc) -> Iterator[Diagnostic]:
     """
     before = preceding(proc)
     for launch in walk(proc.body):
-        if isinstance(launch, DeviceFunction):
+        if isinstance(launch, ir.DeviceFunction):
             yield from _different([], list(_uses(launch.body)))
             yield from _beside_earlier(launch, before)
 
 
 def _beside_earlier(
-    launch: DeviceFunction, before: Mapping[DeviceFunction, DeviceFunction]
+    launch: ir.DeviceFunction, before: Mapping[ir.DeviceFunction, ir.DeviceFunction]
 ) -> Iterator[Diagnostic]:
     """Compares a dependent launch with earlier ones: before its wait it may pass all earlier
     launches, afterwards only those its predecessor has not waited for."""
@@ -70,34 +59,36 @@ def _different(earlier: Uses, uses: Uses) -> Iterator[Diagnostic]:
             )
 
 
-def _uses(block: Block, early: bool = False) -> Iterator[tuple[Access, Operation, CallInstr]]:
+def _uses(
+    block: ir.Block, early: bool = False
+) -> Iterator[tuple[ir.Access, Operation, ir.CallInstr]]:
     """The atomic operations of a block; `early`: without what stands after a wait for the launch
     before, which all threads that execute the block come to."""
     for stmt in block:
-        if early and isinstance(stmt, Fence) and stmt.launches:
+        if early and isinstance(stmt, ir.Fence) and stmt.launches:
             return
-        if isinstance(stmt, CallInstr):
+        if isinstance(stmt, ir.CallInstr):
             yield from ((access, found, stmt) for access, found in atomics(stmt))
         for inner in blocks(stmt):
             yield from _uses(inner, early)
 
 
-def _waits_first(launch: DeviceFunction) -> bool:
+def _waits_first(launch: ir.DeviceFunction) -> bool:
     """Tests whether every task surely waits for the launch before."""
 
-    def waits(block: Block) -> bool:
-        tasks = [s for s in block if isinstance(s, For) and s.mode == CudaTasks()]
+    def waits(block: ir.Block) -> bool:
+        tasks = [s for s in block if isinstance(s, ir.For) and s.mode == ir.CudaTasks()]
         if tasks:
             return all(waits(inner) for one in tasks for inner in blocks(one))
-        return any(isinstance(s, Fence) and s.launches for s in block)
+        return any(isinstance(s, ir.Fence) and s.launches for s in block)
 
     return waits(launch.body)
 
 
-def atomics(call: CallInstr) -> Iterator[tuple[Access, Operation]]:
+def atomics(call: ir.CallInstr) -> Iterator[tuple[ir.Access, Operation]]:
     """The windows that a call changes atomically, and how."""
     for param, argument in zip(call.instr.params, call.arguments, strict=True):
-        if isinstance(param, DataParam) and param.operand is not None and param.operand.atomic:
+        if isinstance(param, ir.DataParam) and param.operand is not None and param.operand.atomic:
             found = operation(call.instr.body, param.name)
-            if found is not None and isinstance(argument, Access):
+            if found is not None and isinstance(argument, ir.Access):
                 yield argument, found

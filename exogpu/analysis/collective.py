@@ -9,37 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from exogpu.analysis.affine import constant, difference
-from exogpu.analysis.align import TilingError
-from exogpu.analysis.derive import ScopeFit, derive, derive_warps, scope_fit
-from exogpu.analysis.describe import executors
-from exogpu.analysis.executors import CollectiveFacts, Desugared
+from exogpu.analysis.common_dimensions import TilingError
+from exogpu.analysis.derive_tiling import ScopeFit, derive, derive_warps, scope_fit
 from exogpu.analysis.launch import check_launch
+from exogpu.analysis.thread_names import CollectiveFacts, Desugared, executors
 from exogpu.analysis.threadmap import ThreadMap, threads_of
 from exogpu.analysis.tiling import Tiling, block_axes, iterations, launch_tiling
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Access,
-    Assign,
-    Block,
-    CallInstr,
-    CudaThreads,
-    DataParam,
-    DeviceFunction,
-    Fence,
-    For,
-    Interval,
-    Proc,
-    Reduce,
-    Stmt,
-    Warps,
-)
-from exogpu.ir.types import CollUnit
+from exogpu.diagnostics.errors import Diagnostic, Span
+from exogpu.ir import nodes as ir
+from exogpu.ir.affine import constant, difference
+from exogpu.ir.types import CollUnit, Sym
 from exogpu.ir.walk import blocks
-from exogpu.result.errors import Diagnostic, Span
 
 
-def analyse(proc: Proc) -> tuple[CollectiveFacts, tuple[Diagnostic, ...]]:
+def analyse(proc: ir.Proc) -> tuple[CollectiveFacts, tuple[Diagnostic, ...]]:
     """Computes the threads that execute each statement, and everything that collective analysis
     refuses.
 
@@ -54,39 +37,43 @@ def analyse(proc: Proc) -> tuple[CollectiveFacts, tuple[Diagnostic, ...]]:
 
 @dataclass(slots=True)
 class _Walk:
-    scope: dict[Stmt, Tiling | None] = field(default_factory=dict)
-    inner: dict[For | Warps | DeviceFunction, Tiling] = field(default_factory=dict)
-    operands: dict[tuple[CallInstr, int], Desugared] = field(default_factory=dict)
-    trailing: dict[CallInstr, Desugared] = field(default_factory=dict)
+    scope: dict[ir.Stmt, Tiling | None] = field(default_factory=dict)
+    inner: dict[ir.For | ir.Warps | ir.DeviceFunction, Tiling] = field(default_factory=dict)
+    operands: dict[tuple[ir.CallInstr, int], Desugared] = field(default_factory=dict)
+    trailing: dict[ir.CallInstr, Desugared] = field(default_factory=dict)
     found: list[Diagnostic] = field(default_factory=list)
     unknown: bool = False
     """Whether a scope around could not be made: who executes what is in it is not told, either."""
 
-    def block(self, block: Block, tiling: Tiling | None, launch: DeviceFunction | None) -> None:
+    def block(
+        self, block: ir.Block, tiling: Tiling | None, launch: ir.DeviceFunction | None
+    ) -> None:
         for stmt in block:
             self.scope[stmt] = tiling
             self.statement(stmt, tiling, launch)
 
-    def statement(self, stmt: Stmt, tiling: Tiling | None, launch: DeviceFunction | None) -> None:
+    def statement(
+        self, stmt: ir.Stmt, tiling: Tiling | None, launch: ir.DeviceFunction | None
+    ) -> None:
         """By default statements inherit their parent's tiling unchanged."""
         was_unknown = self.unknown
         match stmt:
-            case DeviceFunction():
+            case ir.DeviceFunction():
                 launch = stmt
                 self.found += check_launch(stmt)
                 tiling = launch_tiling(stmt.cluster_dim, stmt.block_dim)
                 self.inner[stmt] = tiling
-            case For(mode=CudaThreads(unit)) if tiling is not None:
+            case ir.For(mode=ir.CudaThreads(unit)) if tiling is not None:
                 tiling = self.loop(stmt, unit, tiling)
                 self.inner[stmt] = tiling
-            case Warps() if tiling is not None and launch is not None:
+            case ir.Warps() if tiling is not None and launch is not None:
                 tiling = self.warps(stmt, tiling, launch)
                 self.inner[stmt] = tiling
-            case CallInstr() if tiling is not None:
+            case ir.CallInstr() if tiling is not None:
                 self.call(stmt, tiling)
-            case Assign() | Reduce() if tiling is not None:
+            case ir.Assign() | ir.Reduce() if tiling is not None:
                 self.scalar(stmt, tiling)
-            case Fence() if tiling is not None and not stmt.launches:
+            case ir.Fence() if tiling is not None and not stmt.launches:
                 self.fence(stmt, tiling)
             case _:
                 pass
@@ -94,7 +81,7 @@ class _Walk:
             self.block(inside, tiling, launch)
         self.unknown = was_unknown
 
-    def loop(self, stmt: For, unit: CollUnit, tiling: Tiling) -> Tiling:
+    def loop(self, stmt: ir.For, unit: CollUnit, tiling: Tiling) -> Tiling:
         lo, hi = constant(stmt.lo), constant(stmt.hi)
         if lo is None or hi is None:
             self.refuse(
@@ -108,7 +95,7 @@ class _Walk:
             derive(tiling, unit, stmt.iterator, lo, max(0, hi - lo)), tiling, stmt.span
         )
 
-    def warps(self, stmt: Warps, tiling: Tiling, launch: DeviceFunction) -> Tiling:
+    def warps(self, stmt: ir.Warps, tiling: Tiling, launch: ir.DeviceFunction) -> Tiling:
         found = derive_warps(tiling, launch.warps, stmt.group, stmt.lo, stmt.hi)
         return self.derived(found, tiling, stmt.span)
 
@@ -119,7 +106,7 @@ class _Walk:
             return parent
         return found
 
-    def scalar(self, stmt: Assign | Reduce, tiling: Tiling) -> None:
+    def scalar(self, stmt: ir.Assign | ir.Reduce, tiling: Tiling) -> None:
         """Decision `scalar-statements`: exactly one thread executes a scalar assignment or
         reduction."""
         if tiling.threads != 1:
@@ -132,7 +119,7 @@ class _Walk:
                 + of_tiles * (tiling.threads in (32, 128)),
             )
 
-    def fence(self, stmt: Fence, tiling: Tiling) -> None:
+    def fence(self, stmt: ir.Fence, tiling: Tiling) -> None:
         """Inside a CTA the hardware synchronises whole warps, or threads of one warp."""
         inside = ThreadMap(block_axes(tiling))
         for at in iterations(tiling):
@@ -148,7 +135,7 @@ class _Walk:
             )
             return
 
-    def call(self, stmt: CallInstr, tiling: Tiling) -> None:
+    def call(self, stmt: ir.CallInstr, tiling: Tiling) -> None:
         """Calls of CUDA instructions stand at the unit-scope of the instruction."""
         instr = stmt.instr
         match scope_fit(tiling, instr.unit):
@@ -174,13 +161,13 @@ class _Walk:
                     f"call it inside a cuda_threads loop with unit={instr.unit.name}",
                 )
 
-    def desugar(self, stmt: CallInstr, tiling: Tiling) -> None:
+    def desugar(self, stmt: ir.CallInstr, tiling: Tiling) -> None:
         """Step 1 of distributed memory analysis: thread loops around each distributed operand."""
         for at, (param, argument) in enumerate(
             zip(stmt.instr.params, stmt.arguments, strict=False)
         ):
-            units = param.operand.units if isinstance(param, DataParam) and param.operand else ()
-            if units and isinstance(argument, Access):
+            units = param.operand.units if isinstance(param, ir.DataParam) and param.operand else ()
+            if units and isinstance(argument, ir.Access):
                 loops = self.loops(argument, units, param.name.name, stmt, tiling)
                 if loops is not None:
                     self.operands[stmt, at] = loops
@@ -193,13 +180,13 @@ class _Walk:
 
     def loops(
         self,
-        window: Access,
+        window: ir.Access,
         units: tuple[CollUnit, ...],
         what: str,
-        stmt: CallInstr,
+        stmt: ir.CallInstr,
         tiling: Tiling,
     ) -> Desugared | None:
-        intervals = [c for c in window.coords if isinstance(c, Interval)]
+        intervals = [c for c in window.coords if isinstance(c, ir.Interval)]
         iterators: list[Sym] = []
         extents: list[int] = []
         for unit, interval in zip(units, intervals, strict=False):

@@ -7,33 +7,25 @@ diverges inside its own scope, because all its threads agree on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from exogpu.analysis.derive import ScopeFit, is_unit_scope, scope_fit
-from exogpu.analysis.describe import executors
-from exogpu.analysis.executors import CollectiveFacts
-from exogpu.analysis.mechanisms import GroupKind, group_kind
+from exogpu.analysis.common_dimensions import TilingError, evaluate_unit
+from exogpu.analysis.derive_tiling import ScopeFit, is_unit_scope, scope_fit
+from exogpu.analysis.ownership import Declared, Use, position_of
 from exogpu.analysis.roles import Roles, roles_of
-from exogpu.analysis.threadmap import threads_of
+from exogpu.analysis.thread_names import CollectiveFacts, GroupKind, executors, group_kind
+from exogpu.analysis.threadmap import Digit, threads_of
 from exogpu.analysis.tiling import Tiling, cluster_axes, iterations
-from exogpu.hw.units import cuda_cluster, cuda_warpgroup
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Arrive,
-    Await,
-    BarrierAlloc,
-    Block,
-    CallInstr,
-    Fence,
-    For,
-    Proc,
-    Stmt,
-    Warps,
-)
-from exogpu.ir.types import BarrierMechanism, CollUnit, Policy, QualSet, QualTL
+from exogpu.diagnostics.errors import Diagnostic, Note
+from exogpu.diagnostics.verdict import Policy
+from exogpu.hw.units import cuda_cluster, cuda_warp, cuda_warpgroup
+from exogpu.ir import nodes as ir
+from exogpu.ir.render import identifier
+from exogpu.ir.types import BarrierMechanism, CollUnit, QualSet, QualTL, Sym
 from exogpu.ir.walk import blocks, declarations, walk
-from exogpu.result.errors import Diagnostic, Note
+from exogpu.solvers import isl
 
 _WGMMA_REGISTERS = frozenset({QualTL.WG_A, QualTL.WG_D, QualTL.WG_0})
 _WGMMA = _WGMMA_REGISTERS | {QualTL.WG_S}
@@ -60,17 +52,17 @@ class Mechanisms:
     """Of mbarriers whose phases several roles share."""
 
 
-def mechanisms_of(proc: Proc) -> Mechanisms:
+def mechanisms_of(proc: ir.Proc) -> Mechanisms:
     """The mechanisms of a procedure's barrier variables."""
     barriers = {
         name: declaration.mechanism
         for name, declaration in declarations(proc).items()
-        if isinstance(declaration, BarrierAlloc)
+        if isinstance(declaration, ir.BarrierAlloc)
     }
     kinds: dict[Sym, GroupKind] = {}
     before = dict.fromkeys(barriers, frozenset[QualTL]())
     for stmt in walk(proc.body):
-        if isinstance(stmt, Arrive):
+        if isinstance(stmt, ir.Arrive):
             name, kind = stmt.targets[0].name, group_kind(stmt.timeline)
             if barriers.get(name) is BarrierMechanism.COMMIT_GROUP and kind is not None:
                 kinds.setdefault(name, kind)
@@ -79,13 +71,13 @@ def mechanisms_of(proc: Proc) -> Mechanisms:
 
 
 def divergences(
-    proc: Proc, facts: CollectiveFacts, mechanisms: Mechanisms
+    proc: ir.Proc, facts: CollectiveFacts, mechanisms: Mechanisms
 ) -> tuple[Diagnostic, ...]:
     """Every statement that some threads of its mechanism's unit do not execute."""
     return tuple(_block(proc.body, (), facts, mechanisms))
 
 
-def divergent(stmt: Stmt, facts: CollectiveFacts, mechanisms: Mechanisms) -> Need | None:
+def divergent(stmt: ir.Stmt, facts: CollectiveFacts, mechanisms: Mechanisms) -> Need | None:
     """Returns the statement's need of threads if it is not met; None if it is."""
     tiling = facts.scope.get(stmt)
     if tiling is None:
@@ -94,8 +86,8 @@ def divergent(stmt: Stmt, facts: CollectiveFacts, mechanisms: Mechanisms) -> Nee
     return need if need is not None and not _has_all(stmt, tiling, need.unit) else None
 
 
-def _has_all(stmt: Stmt, tiling: Tiling, unit: CollUnit) -> bool:
-    if unit is cuda_warpgroup and not isinstance(stmt, CallInstr):
+def _has_all(stmt: ir.Stmt, tiling: Tiling, unit: CollUnit) -> bool:
+    if unit is cuda_warpgroup and not isinstance(stmt, ir.CallInstr):
         return whole_warpgroups(tiling)
     return not _exceeds(tiling, unit)
 
@@ -120,8 +112,8 @@ def whole_warpgroups(tiling: Tiling) -> bool:
 
 
 def _block(
-    block: Block,
-    narrowing: tuple[tuple[For | Warps, Tiling], ...],
+    block: ir.Block,
+    narrowing: tuple[tuple[ir.For | ir.Warps, Tiling], ...],
     facts: CollectiveFacts,
     mechanisms: Mechanisms,
 ) -> Iterator[Diagnostic]:
@@ -131,34 +123,34 @@ def _block(
         if need is not None and tiling is not None:
             yield _divergence(stmt, tiling, need, narrowing)
         inner = narrowing
-        if isinstance(stmt, For | Warps) and stmt in facts.inner:
+        if isinstance(stmt, ir.For | ir.Warps) and stmt in facts.inner:
             inner = (*narrowing, (stmt, facts.inner[stmt]))
         for inside in blocks(stmt):
             yield from _block(inside, inner, facts, mechanisms)
 
 
-def need_of(stmt: Stmt, tiling: Tiling, mechanisms: Mechanisms) -> Need | None:
+def need_of(stmt: ir.Stmt, tiling: Tiling, mechanisms: Mechanisms) -> Need | None:
     """Returns the threads that the statement's mechanism waits for; None if any set of threads will
     do."""
     match stmt:
-        case CallInstr():
+        case ir.CallInstr():
             return Need(stmt.instr.unit, stmt.instr.name)
-        case Fence(launches=True):
+        case ir.Fence(launches=True):
             return None
-        case Fence():
+        case ir.Fence():
             if _spans_ctas(tiling):
                 return Need(cuda_cluster, "a Fence across CTAs (barrier.cluster)")
             first, second = stmt.pre.under(Policy.PTX).full, stmt.post.under(Policy.PTX).full
             if first & _WGMMA or second & _WGMMA_REGISTERS:
                 return Need(cuda_warpgroup, "a wgmma fence")
             return None
-        case Arrive():
+        case ir.Arrive():
             name = stmt.targets[0].name
             need = _barrier_need("Arrive", name, mechanisms)
             if need is None and stmt.timeline.under(Policy.PTX).full & _WGMMA:
                 return Need(cuda_warpgroup, f"an Arrive that waits for wgmma on {name}")
             return need
-        case Await():
+        case ir.Await():
             name = stmt.barrier.name
             need = _barrier_need("Await", name, mechanisms)
             after = stmt.timeline.under(Policy.PTX).full & _WGMMA_REGISTERS
@@ -188,12 +180,15 @@ def _spans_ctas(tiling: Tiling) -> bool:
 
 
 def _divergence(
-    stmt: Stmt, tiling: Tiling, need: Need, narrowing: tuple[tuple[For | Warps, Tiling], ...]
+    stmt: ir.Stmt,
+    tiling: Tiling,
+    need: Need,
+    narrowing: tuple[tuple[ir.For | ir.Warps, Tiling], ...],
 ) -> Diagnostic:
     notes: tuple[Note, ...] = ()
     for enclosing, inside in narrowing:
         if not _has_all(stmt, inside, need.unit):
-            what = "CudaWarps" if isinstance(enclosing, Warps) else "cuda_threads"
+            what = "CudaWarps" if isinstance(enclosing, ir.Warps) else "cuda_threads"
             message = f"this {what} leaves {executors(inside)}"
             notes = (Note(message, enclosing.span),)
             break
@@ -207,3 +202,138 @@ def _divergence(
         f"move it to {need.unit.name} scope, out of the block that narrows the threads",
         notes,
     )
+
+
+# Groups of threads that execute a statement together or not at all, as digits of a thread's
+# index.
+#
+# The prover asks a solver whether some thread of a group executes an instance and another does
+# not; `exogpu.analysis.divergence` finds out, before, which statement leaves whom behind.
+
+
+def convergent_groups(
+    stmt: ir.Stmt, tiling: Tiling | None, mechanisms: Mechanisms
+) -> tuple[Digit, ...]:
+    """The groups of which all threads execute the statement, or none; no digits where each thread
+    is a group of its own.
+
+    Threads are of one group if each of their digits lies in one block of its size.  Positions that
+    fill no block are in no group.
+    """
+    if tiling is None:
+        return ()
+    need = need_of(stmt, tiling, mechanisms)
+    if need is None:
+        # Inside a CTA the hardware synchronises whole warps, or threads of one warp.
+        alone = not isinstance(stmt, ir.Fence) or stmt.launches or tiling.threads <= 32
+        return () if alone else groups(tiling, cuda_warp)
+    unit = need.unit
+    if unit is cuda_warpgroup and not isinstance(stmt, ir.CallInstr):
+        return _digits(tiling, (tiling.block_dim,), (128,))
+    return groups(tiling, unit)
+
+
+def groups(tiling: Tiling, unit: CollUnit) -> tuple[Digit, ...]:
+    """Returns the digits of a unit: as many of its threads as the hardware asks to begin at a
+    multiple of their number."""
+    evaluated = evaluate_unit(tiling, unit)
+    if isinstance(evaluated, TilingError):
+        return ()
+    domain, box = evaluated
+    pitches = [math.prod(domain[at + 1 :]) for at in range(len(domain))]
+    triples = zip(pitches, domain, box, strict=True)
+    return _digits(tiling, domain, tuple(_aligned(*triple) for triple in triples))
+
+
+def _digits(tiling: Tiling, domain: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Digit, ...]:
+    total = tiling.cluster_dim * tiling.block_dim
+    if math.prod(domain) < total:
+        domain, sizes = (total // math.prod(domain), *domain), (1, *sizes)
+    if math.prod(sizes) == 1:
+        return ()
+    return tuple(
+        Digit(math.prod(domain[at + 1 :]), extent, size)
+        for at, (extent, size) in enumerate(zip(domain, sizes, strict=True))
+    )
+
+
+def _aligned(pitch: int, extent: int, box: int | None) -> int:
+    """So many positions of a unit begin at a multiple of their number: of a whole dimension all;
+    else a warpgroup's, a warp's, or a power of two of threads in a warp."""
+    if box is None or box >= extent:
+        return 1 if box is None else extent
+    span = box * pitch
+    step = next((n for n in (128, 32) if span % n == 0), span if 32 % span == 0 else 1)
+    size = min(max(1, step // pitch), box)
+    return size if box % size == 0 else 1
+
+
+# Solitary mechanisms (decision `solitary-mechanisms`): a thread has one group counter of each
+# kind.
+
+
+def check_solitary(variables: Sequence[Declared], mechanisms: Mechanisms) -> Iterator[Diagnostic]:
+    """No thread uses two commit groups of one kind, or two cluster syncs, in turns.
+
+    The hardware counts groups of a kind together, so waiting for one would count the other's.
+    Two variables are fine one after the other, in disjoint scopes, or by different threads.
+    """
+    by_kind: dict[str, list[Declared]] = {}
+    for declared in variables:
+        kind = _kind(declared, mechanisms)
+        if kind is not None and declared.uses:
+            by_kind.setdefault(kind, []).append(declared)
+    for kind, same in by_kind.items():
+        for at, second in enumerate(same):
+            for first in same[:at]:
+                if _interleaved(first, second) and _common_threads(first, second):
+                    yield Diagnostic(
+                        "D510",
+                        f"{first.declaration.name} and {second.declaration.name} are both "
+                        f"{kind}, and the same threads use them in turns",
+                        second.declaration.span,
+                        "use one variable for both, or let the last Await of one come before "
+                        "the first Arrive of the other",
+                        (Note("the other one", first.declaration.span),),
+                    )
+
+
+def _kind(declared: Declared, mechanisms: Mechanisms) -> str | None:
+    alloc = declared.declaration
+    if isinstance(alloc, ir.Alloc):
+        return None
+    match alloc.mechanism:
+        case BarrierMechanism.CLUSTER_SYNC:
+            return "cluster syncs"
+        case BarrierMechanism.COMMIT_GROUP if alloc.name in mechanisms.kinds:
+            return f"{mechanisms.kinds[alloc.name].value} commit groups"
+        case _:
+            return None
+
+
+def _interleaved(first: Declared, second: Declared) -> bool:
+    """Tests whether the statements of the outer variable's block that use the two overlap in order.
+
+    `second` is allocated after `first`; outside of its scope nothing of `first` is left.
+    """
+    if not any(second.declaration is s for stmt in first.block for s in walk((stmt,))):
+        return False
+    a = set(position_of(first.block, first.uses).values())
+    b = set(position_of(first.block, second.uses).values())
+    return not (max(a) < min(b) or max(b) < min(a))
+
+
+def _common_threads(first: Declared, second: Declared) -> bool:
+    return not isl.is_empty(isl.intersect(_threads(first.uses), _threads(second.uses)))
+
+
+def _threads(uses: Sequence[Use]) -> isl.Set:
+    """Threads that make any of the uses, for some iteration."""
+    total = isl.set_of((), ("t",), "0 = 1")
+    for use in uses:
+        tiling = use.where.tiling
+        names = [identifier(r.iterator) for r in tiling.ranges]
+        text = f"{tiling.domain_text()} and {tiling.threads_text('t')}"
+        bound = f"(exists {', '.join(names)} : {text})" if names else text
+        total = isl.union(total, isl.set_of((), ("t",), bound))
+    return total

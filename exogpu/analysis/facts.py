@@ -1,6 +1,6 @@
 """Everything that the analyses know of one procedure, in one record.
 
-It is made once (`exogpu.analysis.everything`) and passed down: lowering, code generation and
+It is made once (`exogpu.analysis.all_facts`) and passed down: lowering, code generation and
 reports read it and ask no analysis again.
 """
 
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from exogpu.analysis import ring_depth
 from exogpu.analysis.divergence import Mechanisms, divergences, mechanisms_of
-from exogpu.analysis.executors import CollectiveFacts
-from exogpu.analysis.extents import greatest_extents
-from exogpu.analysis.pairing import ring_depths
-from exogpu.analysis.uses import Declared, cuda_variables
-from exogpu.ir.names import Sym
+from exogpu.analysis.ownership import Declared, cuda_variables
+from exogpu.analysis.sizes import greatest_extents
+from exogpu.analysis.thread_names import CollectiveFacts
+from exogpu.diagnostics.errors import Diagnostic
 from exogpu.ir.nodes import CExpr, Proc
-from exogpu.result.errors import Diagnostic
+from exogpu.ir.types import Sym
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,6 @@ def gathered(proc: Proc, collective: CollectiveFacts) -> Facts:
         variables=cuda_variables(proc, collective),
         mechanisms=mechanisms,
         divergences=divergences(proc, collective, mechanisms),
-        ring_depths=ring_depths(proc),
+        ring_depths=ring_depth.ring_depths(proc),
         extents=greatest_extents(proc),
     )

@@ -15,51 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, assert_never
 
-from exogpu.analysis.bounds_views import extent
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Access,
-    Add,
-    Alloc,
-    Apply,
-    Argument,
-    Arrive,
-    Assign,
-    Await,
-    BarrierAlloc,
-    BinOp,
-    Block,
-    CallInstr,
-    CallProc,
-    CExpr,
-    Const,
-    ControlParam,
-    Coord,
-    CVar,
-    DataParam,
-    DeviceFunction,
-    DExpr,
-    Fence,
-    For,
-    Free,
-    If,
-    Int,
-    Interval,
-    Loaded,
-    LoopMode,
-    Negate,
-    Pass,
-    Point,
-    Proc,
-    Read,
-    Reduce,
-    Slot,
-    Stmt,
-    Through,
-    Uninit,
-    Warps,
-    WindowStmt,
-)
+from exogpu.analysis.requirements import extent
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import substitute, substitute_access, substitute_bool, walk
 
 
@@ -67,11 +25,11 @@ from exogpu.ir.walk import substitute, substitute_access, substitute_bool, walk
 class Window:
     """A window of a base variable, with its extents."""
 
-    access: Access
-    extents: tuple[CExpr, ...]
+    access: ir.Access
+    extents: tuple[ir.CExpr, ...]
 
 
-View: TypeAlias = Window | Const | Sym
+View: TypeAlias = Window | ir.Const | Sym
 """What a data or barrier name stands for: a window of a base variable, a value, a new name."""
 
 
@@ -81,97 +39,97 @@ class _Scope:
 
     fresh: bool
     """Whether declarations get new names: in called procedures."""
-    control: dict[Sym, CExpr] = field(default_factory=dict)
+    control: dict[Sym, ir.CExpr] = field(default_factory=dict)
     views: dict[Sym, View] = field(default_factory=dict)
 
 
-def inline(proc: Proc) -> Proc:
+def inline(proc: ir.Proc) -> ir.Proc:
     """The procedure without window statements and procedure calls; itself if it has none."""
-    if not any(isinstance(stmt, WindowStmt | CallProc) for stmt in walk(proc.body)):
+    if not any(isinstance(stmt, ir.WindowStmt | ir.CallProc) for stmt in walk(proc.body)):
         return proc
     return replace(proc, body=_block(proc.body, _Scope(fresh=False)))
 
 
-def _block(block: Block, scope: _Scope) -> Block:
+def _block(block: ir.Block, scope: _Scope) -> ir.Block:
     return tuple(new for stmt in block for new in _stmt(stmt, scope))
 
 
-def _stmt(stmt: Stmt, scope: _Scope) -> Iterator[Stmt]:
+def _stmt(stmt: ir.Stmt, scope: _Scope) -> Iterator[ir.Stmt]:
     match stmt:
-        case WindowStmt():
+        case ir.WindowStmt():
             source = substitute_access(stmt.source, scope.control)
-            extents = tuple(extent(c) for c in source.coords if isinstance(c, Interval))
+            extents = tuple(extent(c) for c in source.coords if isinstance(c, ir.Interval))
             scope.views[stmt.name] = Window(_access(stmt.source, scope), extents)
-        case CallProc():
+        case ir.CallProc():
             yield from _called(stmt, scope)
-        case For():
+        case ir.For():
             lo, hi = substitute(stmt.lo, scope.control), substitute(stmt.hi, scope.control)
             name = _declare_iterator(stmt.iterator, scope)
             mode = _mode(stmt.mode, scope)
             body = _block(stmt.body, scope)
             yield replace(stmt, iterator=name, lo=lo, hi=hi, mode=mode, body=body)
-        case If():
+        case ir.If():
             yield replace(
                 stmt,
                 condition=substitute_bool(stmt.condition, scope.control),
                 body=_block(stmt.body, scope),
                 orelse=_block(stmt.orelse, scope),
             )
-        case DeviceFunction() | Warps():
+        case ir.DeviceFunction() | ir.Warps():
             yield replace(stmt, body=_block(stmt.body, scope))
-        case CallInstr():
+        case ir.CallInstr():
             trailing = None if stmt.trailing is None else _access(stmt.trailing, scope)
             arguments = tuple(_argument(a, scope) for a in stmt.arguments)
             yield replace(stmt, arguments=arguments, trailing=trailing)
-        case Assign() | Reduce():
+        case ir.Assign() | ir.Reduce():
             target, value = _access(stmt.target, scope), _value(stmt.value, scope)
             yield replace(stmt, target=target, value=value)
-        case Alloc():
+        case ir.Alloc():
             shape = tuple(substitute(n, scope.control) for n in stmt.shape)
             yield replace(stmt, name=_declare(stmt.name, scope), shape=shape)
-        case BarrierAlloc():
+        case ir.BarrierAlloc():
             shape = tuple(substitute(n, scope.control) for n in stmt.shape)
             guard = None if stmt.guard is None else _name(stmt.guard, scope)
             yield replace(stmt, name=_declare(stmt.name, scope), shape=shape, guard=guard)
-        case Free():
+        case ir.Free():
             yield replace(stmt, name=_name(stmt.name, scope))
-        case Arrive():
+        case ir.Arrive():
             yield replace(stmt, targets=tuple(_access(a, scope) for a in stmt.targets))
-        case Await():
+        case ir.Await():
             yield replace(stmt, barrier=_access(stmt.barrier, scope))
-        case Uninit():
+        case ir.Uninit():
             yield replace(stmt, access=_access(stmt.access, scope))
-        case Fence() | Pass():
+        case ir.Fence() | ir.Pass():
             yield replace(stmt)
         case _:
             assert_never(stmt)
 
 
-def _mode(mode: LoopMode, scope: _Scope) -> LoopMode:
+def _mode(mode: ir.LoopMode, scope: _Scope) -> ir.LoopMode:
     match mode:
-        case Slot(barrier):
-            return Slot(_name(barrier, scope))
-        case Loaded(source):
-            return Loaded(_access(source, scope))
+        case ir.Slot(barrier):
+            return ir.Slot(_name(barrier, scope))
+        case ir.Loaded(source):
+            return ir.Loaded(_access(source, scope))
         case _:
             return mode
 
 
-def _called(call: CallProc, scope: _Scope) -> Block:
+def _called(call: ir.CallProc, scope: _Scope) -> ir.Block:
     """The body of the called procedure, its parameters replaced by the arguments."""
     inner = _Scope(fresh=True)
-    windows: list[tuple[DataParam, Access]] = []
+    windows: list[tuple[ir.DataParam, ir.Access]] = []
     for param, argument in zip(call.proc.params, call.arguments, strict=True):
         given = _argument(argument, scope)
         match given:
-            case Access():
-                assert isinstance(param, DataParam), f"{param.name} takes a control expression"
+            case ir.Access():
+                assert isinstance(param, ir.DataParam), f"{param.name} takes a control expression"
                 windows.append((param, given))
-            case Const():
-                assert isinstance(param, DataParam), f"{param.name} takes a control expression"
+            case ir.Const():
+                assert isinstance(param, ir.DataParam), f"{param.name} takes a control expression"
                 inner.views[param.name] = given
             case _:
-                assert isinstance(param, ControlParam), f"{param.name} takes data"
+                assert isinstance(param, ir.ControlParam), f"{param.name} takes data"
                 inner.control[param.name] = given
     for param, window in windows:
         extents = tuple(substitute(n, inner.control) for n in param.shape)
@@ -179,7 +137,7 @@ def _called(call: CallProc, scope: _Scope) -> Block:
     body = _block(call.proc.body, inner)
     if not windows:
         return body
-    return (Pass(given=tuple(window for _, window in windows), span=call.span), *body)
+    return (ir.Pass(given=tuple(window for _, window in windows), span=call.span), *body)
 
 
 def _declare(name: Sym, scope: _Scope) -> Sym:
@@ -194,7 +152,7 @@ def _declare_iterator(name: Sym, scope: _Scope) -> Sym:
     if not scope.fresh:
         return name
     new = Sym(name.name)
-    scope.control[name] = CVar(new)
+    scope.control[name] = ir.CVar(new)
     return new
 
 
@@ -204,39 +162,39 @@ def _name(name: Sym, scope: _Scope) -> Sym:
     return view
 
 
-def _argument(argument: Argument, scope: _Scope) -> Argument:
+def _argument(argument: ir.Argument, scope: _Scope) -> ir.Argument:
     match argument:
-        case Const():
+        case ir.Const():
             return argument
-        case Access():
+        case ir.Access():
             view = scope.views.get(argument.name)
-            return view if isinstance(view, Const) else _access(argument, scope)
+            return view if isinstance(view, ir.Const) else _access(argument, scope)
         case _:
             return substitute(argument, scope.control)
 
 
-def _value(expr: DExpr, scope: _Scope) -> DExpr:
+def _value(expr: ir.DExpr, scope: _Scope) -> ir.DExpr:
     match expr:
-        case Const():
+        case ir.Const():
             return expr
-        case Read():
+        case ir.Read():
             view = scope.views.get(expr.access.name)
             return (
                 view
-                if isinstance(view, Const)
+                if isinstance(view, ir.Const)
                 else replace(expr, access=_access(expr.access, scope))
             )
-        case BinOp():
+        case ir.BinOp():
             return replace(expr, left=_value(expr.left, scope), right=_value(expr.right, scope))
-        case Negate():
+        case ir.Negate():
             return replace(expr, term=_value(expr.term, scope))
-        case Apply():
+        case ir.Apply():
             return replace(expr, arguments=tuple(_value(a, scope) for a in expr.arguments))
         case _:
             assert_never(expr)
 
 
-def _access(access: Access, scope: _Scope) -> Access:
+def _access(access: ir.Access, scope: _Scope) -> ir.Access:
     """The access in terms of the base variable, its span kept."""
     here = substitute_access(access, scope.control) if scope.control else access
     view = scope.views.get(access.name)
@@ -246,43 +204,43 @@ def _access(access: Access, scope: _Scope) -> Access:
         case Sym():
             return replace(here, name=view)
         case Window(window, extents):
-            behind = (Through(compose(t.coords, here.coords), t.extents) for t in window.through)
-            through = (Through(here.coords, extents), *behind)
+            behind = (ir.Through(compose(t.coords, here.coords), t.extents) for t in window.through)
+            through = (ir.Through(here.coords, extents), *behind)
             coords = compose(window.coords, here.coords)
             return replace(here, name=window.name, coords=coords, through=through)
-        case Const():
+        case ir.Const():
             raise AssertionError(f"{access.name} is a value here")
         case _:
             assert_never(view)
 
 
-def compose(outer: tuple[Coord, ...], inner: tuple[Coord, ...]) -> tuple[Coord, ...]:
+def compose(outer: tuple[ir.Coord, ...], inner: tuple[ir.Coord, ...]) -> tuple[ir.Coord, ...]:
     """The coordinates, in the base variable, of a window `inner` of its window `outer`.
 
     Each interval of `outer` is a dimension of the window, so takes the next one of `inner`.
     """
     left = iter(inner)
-    found: list[Coord] = []
+    found: list[ir.Coord] = []
     for coord in outer:
-        if isinstance(coord, Point):
+        if isinstance(coord, ir.Point):
             found.append(coord)
             continue
         here = next(left)
-        if isinstance(here, Point):
-            found.append(Point(_plus(coord.lo, here.at)))
+        if isinstance(here, ir.Point):
+            found.append(ir.Point(_plus(coord.lo, here.at)))
         else:
-            found.append(Interval(_plus(coord.lo, here.lo), _plus(coord.lo, here.hi)))
+            found.append(ir.Interval(_plus(coord.lo, here.lo), _plus(coord.lo, here.hi)))
     assert next(left, None) is None, "a window has more coordinates than dimensions"
     return tuple(found)
 
 
-def _plus(left: CExpr, right: CExpr) -> CExpr:
+def _plus(left: ir.CExpr, right: ir.CExpr) -> ir.CExpr:
     match left, right:
-        case Int(0), _:
+        case ir.Int(0), _:
             return right
-        case _, Int(0):
+        case _, ir.Int(0):
             return left
-        case Int(a), Int(b):
-            return Int(a + b)
+        case ir.Int(a), ir.Int(b):
+            return ir.Int(a + b)
         case _:
-            return Add(left, right)
+            return ir.Add(left, right)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
-from exogpu.ir.nodes import DeviceFunction, WarpConfig
-from exogpu.result.errors import Diagnostic
+from exogpu.diagnostics.errors import Diagnostic
+from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.ir import nodes as ir
+from exogpu.ir.walk import blocks, map_blocks, walk
 
 MAX_BLOCK_DIM: Final = 1024
 """Threads a CTA (CUDA C++ programming guide, table of compute capabilities)."""
@@ -20,7 +23,7 @@ _REGISTER_FILE: Final = 65536
 """Registers that one CTA can have (CUDA C++ programming guide, compute capability 9.0)."""
 
 
-def check_launch(launch: DeviceFunction) -> Iterator[Diagnostic]:
+def check_launch(launch: ir.DeviceFunction) -> Iterator[Diagnostic]:
     """All that is wrong with the numbers of a launch."""
     if not 0 < launch.block_dim <= MAX_BLOCK_DIM:
         yield Diagnostic(
@@ -39,7 +42,7 @@ def check_launch(launch: DeviceFunction) -> Iterator[Diagnostic]:
     yield from _registers(launch)
 
 
-def _registers(launch: DeviceFunction) -> Iterator[Diagnostic]:
+def _registers(launch: ir.DeviceFunction) -> Iterator[Diagnostic]:
     """PTX setmaxnreg: all four warps of an aligned warpgroup execute the same one.
 
     Groups without a register change count too, both for the alignment of those after them and
@@ -53,7 +56,7 @@ def _registers(launch: DeviceFunction) -> Iterator[Diagnostic]:
         yield from _pool(launch)
 
 
-def _warpgroups(launch: DeviceFunction) -> Iterator[Diagnostic]:
+def _warpgroups(launch: ir.DeviceFunction) -> Iterator[Diagnostic]:
     """Values that exist, by whole warpgroups."""
     for group in launch.warps:
         values = [n for n in (group.setmaxnreg_dec, group.setmaxnreg_inc) if n]
@@ -90,7 +93,7 @@ def _warpgroups(launch: DeviceFunction) -> Iterator[Diagnostic]:
             )
 
 
-def _pool(launch: DeviceFunction) -> Iterator[Diagnostic]:
+def _pool(launch: ir.DeviceFunction) -> Iterator[Diagnostic]:
     """PTX setmaxnreg: an increase waits until the CTA's pool has the registers, for ever if the
     decreases of all others do not fill it.
 
@@ -128,5 +131,83 @@ def _pool(launch: DeviceFunction) -> Iterator[Diagnostic]:
         )
 
 
-def _changes(group: WarpConfig) -> bool:
+def _changes(group: ir.WarpConfig) -> bool:
     return group.setmaxnreg_dec != 0 or group.setmaxnreg_inc != 0
+
+
+# Launches that begin before the one before them has ended (programmatic dependent launch).
+#
+# `with CudaDeviceFunction(..., dependent=True)` stands right after another launch. Its threads
+# may run while that one still does, and wait for it at a `Fence(cuda_stream_sync, ...)`; without
+# one they wait first in every task (decision `dependent-launch`).
+
+
+def with_waits(proc: ir.Proc) -> ir.Proc:
+    """The procedure with a wait first in each task of a dependent launch that has none."""
+    body = _with_waits(proc.body)
+    return proc if body is proc.body else replace(proc, body=body)
+
+
+def _with_waits(block: ir.Block) -> ir.Block:
+    found = tuple(_waiting(stmt) for stmt in block)
+    return found if any(a is not b for a, b in zip(found, block, strict=True)) else block
+
+
+def _waiting(stmt: ir.Stmt) -> ir.Stmt:
+    if not isinstance(stmt, ir.DeviceFunction):
+        return map_blocks(stmt, _with_waits)
+    if not stmt.dependent or any(True for _ in waits(stmt)):
+        return stmt
+    stream = SYNC_TIMELINES["cuda_stream_sync"]
+
+    def in_tasks(block: ir.Block) -> ir.Block:
+        if any(_is_tasks(inner) for inner in block):
+            return tuple(map_blocks(s, in_tasks) if _is_tasks(s) else s for s in block)
+        return (ir.Fence(stream, stream, launches=True, span=stmt.span), *block)
+
+    return replace(stmt, body=in_tasks(stmt.body))
+
+
+def _is_tasks(stmt: ir.Stmt) -> bool:
+    return isinstance(stmt, ir.For) and stmt.mode == ir.CudaTasks()
+
+
+def waits(launch: ir.DeviceFunction) -> Iterator[ir.Fence]:
+    """The statements of a launch that wait for those before it."""
+    return (s for s in walk(launch.body) if isinstance(s, ir.Fence) and s.launches)
+
+
+def preceding(proc: ir.Proc) -> Mapping[ir.DeviceFunction, ir.DeviceFunction]:
+    """By dependent launch, the one right before it."""
+    found: dict[ir.DeviceFunction, ir.DeviceFunction] = {}
+
+    def look(block: ir.Block) -> None:
+        before: ir.DeviceFunction | None = None
+        for stmt in block:
+            match stmt:
+                case ir.DeviceFunction():
+                    if stmt.dependent and before is not None:
+                        found[stmt] = before
+                    before = stmt
+                case ir.Pass() | ir.Uninit() | ir.Free():
+                    pass
+                case _:
+                    before = None
+                    for inner in blocks(stmt):
+                        look(inner)
+
+    look(proc.body)
+    return found
+
+
+def check(proc: ir.Proc) -> Iterator[Diagnostic]:
+    """A dependent launch stands right after a launch."""
+    known = preceding(proc)
+    for stmt in walk(proc.body):
+        if isinstance(stmt, ir.DeviceFunction) and stmt.dependent and stmt not in known:
+            yield Diagnostic(
+                "C418",
+                "a dependent launch does not stand right after another launch",
+                stmt.span,
+                "move what stands between them before both, or leave out dependent=True",
+            )

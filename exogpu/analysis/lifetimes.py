@@ -17,25 +17,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Alloc,
-    BarrierAlloc,
-    Block,
-    DeviceFunction,
-    For,
-    Free,
-    If,
-    Proc,
-    Stmt,
-    Warps,
-)
-from exogpu.ir.types import Space
+from exogpu.diagnostics.errors import Span
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import Space, Sym
 from exogpu.ir.walk import accesses, map_blocks, walk
-from exogpu.result.errors import Span
 
 
-def insert_frees(proc: Proc) -> Proc:
+def insert_frees(proc: ir.Proc) -> ir.Proc:
     """The procedure with one Free for every allocation, in the allocation's block.
 
     Takes a procedure without window statements (`inline`).
@@ -44,55 +32,55 @@ def insert_frees(proc: Proc) -> Proc:
     return proc if body is proc.body else replace(proc, body=body)
 
 
-def _block(block: Block) -> Block:
+def _block(block: ir.Block) -> ir.Block:
     inner = tuple(map_blocks(stmt, _block) for stmt in block)
-    allocated = [(i, s) for i, s in enumerate(inner) if isinstance(s, Alloc | BarrierAlloc)]
+    allocated = [(i, s) for i, s in enumerate(inner) if isinstance(s, ir.Alloc | ir.BarrierAlloc)]
     if not allocated:
         return inner if any(a is not b for a, b in zip(inner, block, strict=True)) else block
-    frees: dict[int, list[Stmt]] = {}
+    frees: dict[int, list[ir.Stmt]] = {}
     for at, alloc in allocated:
         end = _end(inner, at, alloc)
-        free = Free(alloc.name, _place(inner, end, alloc), span=alloc.span)
+        free = ir.Free(alloc.name, _place(inner, end, alloc), span=alloc.span)
         frees.setdefault(end, []).append(free)
-    found: list[Stmt] = []
+    found: list[ir.Stmt] = []
     for at, stmt in enumerate(inner):
         found += [*frees.get(at, ()), stmt]
     return (*found, *frees.get(len(inner), ()))
 
 
-def _end(block: Block, at: int, alloc: Alloc | BarrierAlloc) -> int:
+def _end(block: ir.Block, at: int, alloc: ir.Alloc | ir.BarrierAlloc) -> int:
     """The position in the block before which the variable is freed."""
     after_use = 1 + max((i for i, s in enumerate(block) if _uses(s, alloc.name)), default=at)
     match alloc:
-        case Alloc() if alloc.memory.space is Space.HOST:
+        case ir.Alloc() if alloc.memory.space is Space.HOST:
             return len(block)
-        case Alloc() if alloc.memory.space is Space.SHARED:
+        case ir.Alloc() if alloc.memory.space is Space.SHARED:
             later = (i for i in range(after_use, len(block)) if _is_shared(block[i]))
             return next(later, len(block))
-        case BarrierAlloc() if alloc.mechanism.phased:
+        case ir.BarrierAlloc() if alloc.mechanism.phased:
             return len(block)
-        case Alloc() | BarrierAlloc():
+        case ir.Alloc() | ir.BarrierAlloc():
             return after_use
 
 
-def _place(block: Block, end: int, alloc: Alloc | BarrierAlloc) -> Span:
+def _place(block: ir.Block, end: int, alloc: ir.Alloc | ir.BarrierAlloc) -> Span:
     """Returns the place that a reader takes for the end: the allocation that may reuse the memory,
     or else the last statement before the end."""
-    if end < len(block) and isinstance(alloc, Alloc) and _is_shared(block[end]):
+    if end < len(block) and isinstance(alloc, ir.Alloc) and _is_shared(block[end]):
         return block[end].span
     last = block[end - 1]
-    while isinstance(last, If | For | DeviceFunction | Warps):
-        inside = last.orelse or last.body if isinstance(last, If) else last.body
-        inner = [stmt for stmt in inside if not isinstance(stmt, Free)]
+    while isinstance(last, ir.If | ir.For | ir.DeviceFunction | ir.Warps):
+        inside = last.orelse or last.body if isinstance(last, ir.If) else last.body
+        inner = [stmt for stmt in inside if not isinstance(stmt, ir.Free)]
         if not inner:
             break
         last = inner[-1]
     return last.span
 
 
-def _is_shared(stmt: Stmt) -> bool:
-    return isinstance(stmt, Alloc) and stmt.memory.space is Space.SHARED
+def _is_shared(stmt: ir.Stmt) -> bool:
+    return isinstance(stmt, ir.Alloc) and stmt.memory.space is Space.SHARED
 
 
-def _uses(stmt: Stmt, name: Sym) -> bool:
+def _uses(stmt: ir.Stmt, name: Sym) -> bool:
     return any(access.name == name for inner in walk((stmt,)) for access in accesses(inner))

@@ -11,16 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from exogpu.analysis.affine import constant
-from exogpu.analysis.describe import executors
-from exogpu.analysis.ownership import distributed_dims
-from exogpu.analysis.owning import Owning, check_owners
+from exogpu.analysis.ownership import Declared, Use, distributed_dims
+from exogpu.analysis.ownership_check import Owning, check_owners
+from exogpu.analysis.thread_names import executors
 from exogpu.analysis.threadmap import threads_of
 from exogpu.analysis.tiling import iterations
-from exogpu.analysis.uses import Declared, Use
+from exogpu.diagnostics.errors import Diagnostic, Note
+from exogpu.ir.affine import constant
 from exogpu.ir.nodes import Arrive, Await, Point, Stmt
 from exogpu.ir.walk import control_variables, evaluate
-from exogpu.result.errors import Diagnostic, Note
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,171 @@ iteration of them has a variable of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from exogpu.analysis.describe import numbers, thread_names
+from exogpu.analysis.load_facts import load_conditions
+from exogpu.analysis.thread_names import CollectiveFacts, Desugared, numbers, thread_names
 from exogpu.analysis.tiling import Tiling
-from exogpu.analysis.uses import Declared, Use, Where
-from exogpu.ir.isltext import cexpr, conjunction, identifier, in_range
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import CExpr, Int, Interval, Point
-from exogpu.ir.walk import control_variables
+from exogpu.diagnostics.errors import Span
+from exogpu.ir import nodes as ir
+from exogpu.ir.render import conjunction, identifier, in_range, isl_cond, isl_expr
+from exogpu.ir.types import Sym
+from exogpu.ir.walk import control_variables, reads, walk
 from exogpu.solvers import isl
+
+# Uses of CUDA-scoped variables: who accesses which coordinates, under which loops and guards.
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The place of a statement: its tiling, its iterators, and what holds of them."""
+
+    tiling: Tiling
+    iterators: tuple[Sym, ...]
+    """All enclosing iterators, outermost first, those of instruction calls included."""
+    conditions: tuple[tuple[frozenset[Sym], str], ...]
+    """ISL constraints of loops and guards, with the variables that each one reads."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Use:
+    """One access of a variable: distributed dimensions of calls are points already."""
+
+    stmt: ir.Stmt
+    access: ir.Access
+    where: Where
+    span: Span
+    argument: int | None = None
+    """Of a call, which of its arguments; None for its trailing barrier."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declared:
+    """A CUDA-scoped variable, where it is allocated, and its uses in program order."""
+
+    declaration: ir.Alloc | ir.BarrierAlloc
+    where: Where
+    block: ir.Block
+    """The block that the declaration stands in."""
+    uses: tuple[Use, ...]
+
+
+def cuda_variables(proc: ir.Proc, facts: CollectiveFacts) -> tuple[Declared, ...]:
+    """Every data and barrier variable allocated at CUDA scope, in program order."""
+    collect = _Collect(facts, proc.contracts, {}, {})
+    sizes = [p.name for p in proc.params if isinstance(p, ir.ControlParam) and p.kind == "size"]
+    premise = [(frozenset({n}), f"{identifier(n)} >= 0") for n in sizes]
+    premise += [_guard(p) for p in proc.preconditions]
+    collect.block(proc.body, (), tuple(premise))
+    return tuple(
+        Declared(declaration, where, block, tuple(collect.uses.get(name, ())))
+        for name, (declaration, where, block) in collect.declared.items()
+    )
+
+
+def distributed(access: ir.Access, loops: Desugared | None) -> ir.Access:
+    """The access with its leading interval coordinates replaced by the loops of its call."""
+    iterators = list(loops.iterators) if loops is not None else []
+    coords: list[ir.Coord] = []
+    for coord in access.coords:
+        if isinstance(coord, ir.Interval) and iterators:
+            iterator = ir.CVar(iterators.pop(0))
+            coords.append(
+                ir.Point(iterator if coord.lo == ir.Int(0) else ir.Add(coord.lo, iterator))
+            )
+        else:
+            coords.append(coord)
+    return replace(access, coords=tuple(coords))
+
+
+_Conditions = tuple[tuple[frozenset[Sym], str], ...]
+
+
+@dataclass(slots=True)
+class _Collect:
+    facts: CollectiveFacts
+    contracts: tuple[ir.Contract, ...]
+    declared: dict[Sym, tuple[ir.Alloc | ir.BarrierAlloc, Where, ir.Block]]
+    uses: dict[Sym, list[Use]]
+    loads: tuple[ir.For, ...] = ()
+    """The values from memory around the present statement."""
+
+    def block(self, block: ir.Block, iterators: tuple[Sym, ...], known: _Conditions) -> None:
+        for stmt in block:
+            tiling = self.facts.scope.get(stmt)
+            if tiling is not None:
+                where = Where(tiling, iterators, known)
+                if isinstance(stmt, ir.Alloc | ir.BarrierAlloc):
+                    self.declared[stmt.name] = (stmt, where, block)
+                for access, place, at in _accesses(stmt, where, self.facts):
+                    span = access.span if access.span.line else stmt.span
+                    found = self.uses.setdefault(access.name, [])
+                    found.append(Use(stmt, access, place, span, at))
+            self.inside(stmt, iterators, known)
+
+    def inside(self, stmt: ir.Stmt, iterators: tuple[Sym, ...], known: _Conditions) -> None:
+        match stmt:
+            case ir.For():
+                read = control_variables(stmt.lo) | control_variables(stmt.hi) | {stmt.iterator}
+                found = [(read, in_range(stmt.iterator, stmt.lo, stmt.hi))]
+                outer = self.loads
+                if isinstance(stmt.mode, ir.Loaded):
+                    found += map(_guard, load_conditions(stmt, outer, self.contracts))
+                    self.loads = (*outer, stmt)
+                self.block(stmt.body, (*iterators, stmt.iterator), (*known, *found))
+                self.loads = outer
+            case ir.If():
+                self.block(stmt.body, iterators, (*known, _guard(stmt.condition)))
+                self.block(stmt.orelse, iterators, (*known, _guard(ir.Not(stmt.condition))))
+            case ir.DeviceFunction() | ir.Warps():
+                self.block(stmt.body, iterators, known)
+            case _:
+                pass
+
+
+def _guard(condition: ir.BExpr) -> tuple[frozenset[Sym], str]:
+    return control_variables(condition), isl_cond(condition)
+
+
+def _accesses(
+    stmt: ir.Stmt, where: Where, facts: CollectiveFacts
+) -> Iterator[tuple[ir.Access, Where, int | None]]:
+    match stmt:
+        case ir.Assign() | ir.Reduce():
+            for access in reads(stmt.value):
+                yield access, where, None
+            yield stmt.target, where, None
+        case ir.CallInstr():
+            for at, argument in enumerate(stmt.arguments):
+                if isinstance(argument, ir.Access):
+                    loops = facts.operands.get((stmt, at))
+                    yield distributed(argument, loops), _within(where, loops), at
+            if stmt.trailing is not None:
+                loops = facts.trailing.get(stmt)
+                yield distributed(stmt.trailing, loops), _within(where, loops), None
+        case ir.Arrive():
+            for target in stmt.targets:
+                yield target, where, None
+        case ir.Await():
+            yield stmt.barrier, where, None
+        case _:
+            return
+
+
+def _within(where: Where, loops: Desugared | None) -> Where:
+    if loops is None:
+        return where
+    return replace(where, tiling=loops.tiling, iterators=(*where.iterators, *loops.iterators))
+
+
+def position_of(block: ir.Block, uses: tuple[Use, ...]) -> Mapping[ir.Stmt, int]:
+    """For each use's statement, the position in `block` of the statement that contains it."""
+    wanted = {use.stmt for use in uses}
+    return {
+        inner: at for at, stmt in enumerate(block) for inner in walk((stmt,)) if inner in wanted
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +228,11 @@ def relation(
     read: set[Sym] = set()
     for name, d in dims.items():
         match coords[d]:
-            case Point(at):
-                equations.append(f"{name} = {cexpr(at)}")
+            case ir.Point(at):
+                equations.append(f"{name} = {isl_expr(at)}")
                 read |= control_variables(at)
-            case Interval(lo, hi):
-                equations.append(f"{cexpr(lo)} <= {name} and {name} < {cexpr(hi)}")
+            case ir.Interval(lo, hi):
+                equations.append(f"{isl_expr(lo)} <= {name} and {name} < {isl_expr(hi)}")
                 read |= control_variables(lo) | control_variables(hi)
     if thread is not None and size == 1:
         equations.append(use.where.tiling.threads_text(thread))
@@ -115,7 +268,7 @@ def _domain(where: Where, read: frozenset[Sym], threads: bool) -> tuple[str, fro
             seen |= variables
     for iterator in seen & set(ranges):
         r = ranges[iterator]
-        texts.append(in_range(iterator, Int(r.lo), Int(r.lo + r.count)))
+        texts.append(in_range(iterator, ir.Int(r.lo), ir.Int(r.lo + r.count)))
     return conjunction(texts), frozenset(seen)
 
 
@@ -133,7 +286,7 @@ def distributed_dims(declared: Declared, uses: Sequence[Use], size: int) -> tupl
 
 def _varies(use: Use, declared: Declared, d: int, size: int) -> bool:
     coord = use.access.coords[d]
-    if not isinstance(coord, Point) or not _reads_threads(coord.at, use, declared):
+    if not isinstance(coord, ir.Point) or not _reads_threads(coord.at, use, declared):
         return False
     of_unit = relation(use, declared, {}, "u", {"e": d}, size).map
     alone = relation(use, declared, {}, None, {"e": d}).map
@@ -144,24 +297,24 @@ def depends_on_thread(use: Use, declared: Declared, d: int) -> bool:
     """Tests whether the index of a dimension differs between threads at the same values of the
     other iterators."""
     coord = use.access.coords[d]
-    exprs = [coord.at] if isinstance(coord, Point) else [coord.lo, coord.hi]
+    exprs = [coord.at] if isinstance(coord, ir.Point) else [coord.lo, coord.hi]
     return any(_differs_by_thread(e, use, declared) for e in exprs)
 
 
-def _differs_by_thread(expr: CExpr, use: Use, declared: Declared) -> bool:
+def _differs_by_thread(expr: ir.CExpr, use: Use, declared: Declared) -> bool:
     if not _reads_threads(expr, use, declared):
         return False
     threads = thread_iterators(use.where, declared)
     others = sorted(identifier(v) for v in control_variables(expr) - threads)
     domain, seen = _domain(use.where, control_variables(expr), False)
     inner = sorted(identifier(v) for v in seen if identifier(v) not in others)
-    text = conjunction([f"e = {cexpr(expr)}", domain])
+    text = conjunction([f"e = {isl_expr(expr)}", domain])
     return not isl.is_function(
         isl.map_of((), others, ("e",), f"(exists {', '.join(inner)} : {text})")
     )
 
 
-def _reads_threads(expr: CExpr, use: Use, declared: Declared) -> bool:
+def _reads_threads(expr: ir.CExpr, use: Use, declared: Declared) -> bool:
     return bool(control_variables(expr) & thread_iterators(use.where, declared))
 
 

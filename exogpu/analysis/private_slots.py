@@ -19,55 +19,11 @@ from itertools import islice, product
 from typing import Final
 
 from exogpu.analysis.barriers import first_home
+from exogpu.diagnostics.errors import Diagnostic, Note, Span
 from exogpu.frontend.quote import quote_access, source_text
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Access,
-    Add,
-    Alloc,
-    And,
-    Arrive,
-    Await,
-    BarrierAlloc,
-    BExpr,
-    Block,
-    CallInstr,
-    CExpr,
-    Compare,
-    Const,
-    ControlParam,
-    Coord,
-    CudaTasks,
-    CVar,
-    DataParam,
-    DeviceFunction,
-    FloorDiv,
-    For,
-    If,
-    Int,
-    Loaded,
-    Mod,
-    Mul,
-    Not,
-    Or,
-    Point,
-    Proc,
-    Slot,
-    Stmt,
-    Sub,
-    Truth,
-)
-from exogpu.ir.types import Space
-from exogpu.ir.walk import (
-    accesses,
-    blocks,
-    control_variables,
-    evaluate,
-    holds,
-    is_whole,
-    walk,
-)
-from exogpu.result.errors import Diagnostic, Note, Span
+from exogpu.ir import nodes as ir
+from exogpu.ir import walk
+from exogpu.ir.types import Space, Sym
 
 COUNT_STEPS: Final = (
     "count the steps of the task, or declare the barrier inside the innermost cuda_tasks loop, "
@@ -82,7 +38,7 @@ _TRIED: Final = 40
 class _Bound:
     """A slot of a barrier that outlives a task."""
 
-    barrier: BarrierAlloc
+    barrier: ir.BarrierAlloc
     ring: int
     span: Span
     name: str
@@ -94,50 +50,50 @@ class _Index:
     """The index of an access into one dimension of memory that outlives a task."""
 
     bound: _Bound | None
-    guards: tuple[BExpr, ...]
-    access: Access
+    guards: tuple[ir.BExpr, ...]
+    access: ir.Access
 
 
 @dataclass(slots=True)
 class _Task:
     """The accesses of one task to memory that outlives it."""
 
-    loops: tuple[For, ...]
-    body: Block
+    loops: tuple[ir.For, ...]
+    body: ir.Block
     indexed: dict[tuple[Sym, int], list[_Index]] = field(default_factory=dict)
 
 
-def check(proc: Proc) -> Iterator[Diagnostic]:
+def check(proc: ir.Proc) -> Iterator[Diagnostic]:
     """The slots that are more than an index of a cluster's own memory, in a procedure without
     windows and calls of procedures."""
-    for launch in walk(proc.body):
-        if isinstance(launch, DeviceFunction):
-            lasting = {s.name: s for s in launch.body if isinstance(s, Alloc | BarrierAlloc)}
-            if any(isinstance(one, BarrierAlloc) for one in lasting.values()):
+    for launch in walk.walk(proc.body):
+        if isinstance(launch, ir.DeviceFunction):
+            lasting = {s.name: s for s in launch.body if isinstance(s, ir.Alloc | ir.BarrierAlloc)}
+            if any(isinstance(one, ir.BarrierAlloc) for one in lasting.values()):
                 yield from _Launch(proc, lasting).check(launch)
 
 
 class _Launch:
     """A launch in which barriers outlive tasks."""
 
-    def __init__(self, proc: Proc, lasting: Mapping[Sym, Alloc | BarrierAlloc]) -> None:
+    def __init__(self, proc: ir.Proc, lasting: Mapping[Sym, ir.Alloc | ir.BarrierAlloc]) -> None:
         self.proc = proc
         self.lasting = lasting
-        self.sizes = {p.name for p in proc.params if isinstance(p, ControlParam)}
-        self.memories = {p.name: p.memory for p in proc.params if isinstance(p, DataParam)}
-        self.memories |= {s.name: s.memory for s in walk(proc.body) if isinstance(s, Alloc)}
+        self.sizes = {p.name for p in proc.params if isinstance(p, ir.ControlParam)}
+        self.memories = {p.name: p.memory for p in proc.params if isinstance(p, ir.DataParam)}
+        self.memories |= {s.name: s.memory for s in walk.walk(proc.body) if isinstance(s, ir.Alloc)}
         self.single = frozenset(
             s.iterator
-            for s in walk(proc.body)
-            if isinstance(s, For)
-            and (s.lo, s.hi) == (Int(0), Int(1))
-            and not isinstance(s.mode, Slot | Loaded)
+            for s in walk.walk(proc.body)
+            if isinstance(s, ir.For)
+            and (s.lo, s.hi) == (ir.Int(0), ir.Int(1))
+            and not isinstance(s.mode, ir.Slot | ir.Loaded)
         )
         """Iterators that are 0."""
         self.found: list[Diagnostic] = []
         self.tasks: list[_Task] = []
 
-    def check(self, launch: DeviceFunction) -> Iterator[Diagnostic]:
+    def check(self, launch: ir.DeviceFunction) -> Iterator[Diagnostic]:
         """Yields the misuses of slots; after them, indices of one dimension that disagree."""
         for stmt in launch.body:
             self._find_tasks(stmt, ())
@@ -147,11 +103,11 @@ class _Launch:
                 for (name, _), indices in task.indexed.items():
                     yield from self._apart(task, name, indices)
 
-    def _find_tasks(self, stmt: Stmt, loops: tuple[For, ...]) -> None:
-        if not isinstance(stmt, For) or stmt.mode != CudaTasks():
+    def _find_tasks(self, stmt: ir.Stmt, loops: tuple[ir.For, ...]) -> None:
+        if not isinstance(stmt, ir.For) or stmt.mode != ir.CudaTasks():
             return
         loops = (*loops, stmt)
-        if any(isinstance(inner, For) and inner.mode == CudaTasks() for inner in stmt.body):
+        if any(isinstance(inner, ir.For) and inner.mode == ir.CudaTasks() for inner in stmt.body):
             for inner in stmt.body:
                 self._find_tasks(inner, loops)
             return
@@ -164,41 +120,45 @@ class _Launch:
     def _block(
         self,
         task: _Task,
-        block: Block,
+        block: ir.Block,
         bound: Mapping[Sym, _Bound],
-        guards: tuple[BExpr, ...],
+        guards: tuple[ir.BExpr, ...],
     ) -> None:
         for stmt in block:
             self._statement(task, stmt, bound, guards)
             inside = bound
-            if isinstance(stmt, For) and isinstance(stmt.mode, Slot) and isinstance(stmt.hi, Int):
+            if (
+                isinstance(stmt, ir.For)
+                and isinstance(stmt.mode, ir.Slot)
+                and isinstance(stmt.hi, ir.Int)
+            ):
                 barrier = self.lasting.get(stmt.mode.barrier)
-                if isinstance(barrier, BarrierAlloc):
+                if isinstance(barrier, ir.BarrierAlloc):
                     name = f"slot({barrier.name})"
                     one = _Bound(barrier, stmt.hi.value, stmt.span, name)
                     inside = {**bound, stmt.iterator: one}
-            if isinstance(stmt, If):
-                of_sizes = control_variables(stmt.condition) <= self.sizes
+            if isinstance(stmt, ir.If):
+                of_sizes = walk.control_variables(stmt.condition) <= self.sizes
                 for inner, condition in (
                     (stmt.body, stmt.condition),
-                    (stmt.orelse, Not(stmt.condition)),
+                    (stmt.orelse, ir.Not(stmt.condition)),
                 ):
                     self._block(task, inner, inside, (*guards, condition) if of_sizes else guards)
                 continue
-            for inner in blocks(stmt):
+            for inner in walk.blocks(stmt):
                 self._block(task, inner, inside, guards)
 
     def _statement(
         self,
         task: _Task,
-        stmt: Stmt,
+        stmt: ir.Stmt,
         bound: Mapping[Sym, _Bound],
-        guards: tuple[BExpr, ...],
+        guards: tuple[ir.BExpr, ...],
     ) -> None:
         for what, expr, span in _numbers(stmt):
-            for name in control_variables(expr) & bound.keys():
+            for name in walk.control_variables(expr) & bound.keys():
                 self._refuse(bound[name], what, span)
-        for access in accesses(stmt):
+        for access in walk.accesses(stmt):
             for dim, coord in enumerate(access.coords):
                 read = sorted(_read(coord) & bound.keys(), key=lambda name: name.number)
                 one = None
@@ -210,7 +170,7 @@ class _Launch:
                     indexed.append(_Index(one, guards, access))
 
     def _check_index(
-        self, access: Access, coord: Coord, read: Sequence[Sym], bound: _Bound
+        self, access: ir.Access, coord: ir.Coord, read: Sequence[Sym], bound: _Bound
     ) -> None:
         name, memory = access.name, self.memories.get(access.name)
         if memory is None:
@@ -221,7 +181,7 @@ class _Launch:
             beside = f"declare {name} beside {bound.barrier.name}, outside of cuda_tasks; or "
             what = f"an index of {name}, which {where}"
             self._refuse(bound, what, access.span, beside if shared else "")
-        elif len(read) > 1 or not is_whole(coord, read[0], self.single):
+        elif len(read) > 1 or not walk.is_whole(coord, read[0], self.single):
             what = f"a part of an index of {name}"
             remedy = (
                 f"index by the slot alone, {name}[{bound.name}, ...], or a window of one element, "
@@ -270,7 +230,7 @@ class _Launch:
             return None
         like = another is not None and one.ring == another.ring
         for sizes in self._tried():
-            if not all(holds(guard, sizes) for guard in other.guards):
+            if not all(walk.holds(guard, sizes) for guard in other.guards):
                 continue
             counted = self._in_a_task(task, one.barrier, sizes)
             against = 0 if another is None else self._in_a_task(task, another.barrier, sizes)
@@ -287,41 +247,42 @@ class _Launch:
 
     def _tried(self) -> Iterator[dict[Sym, int]]:
         """Small sizes that the preconditions admit."""
-        params = [p for p in self.proc.params if isinstance(p, ControlParam)]
+        params = [p for p in self.proc.params if isinstance(p, ir.ControlParam)]
         moduli = {d for condition in self.proc.preconditions for d in _moduli(condition)}
         values = sorted({1, 2, 3, 4} | {d * n for d in moduli for n in (1, 2, 3)})
         every = sorted(product(values, repeat=min(len(params), 4)), key=sum)
         for some in every[:4000]:
             sizes = {p.name: 2 for p in params}
             sizes.update(zip((p.name for p in params), some, strict=False))
-            if all(holds(condition, sizes) for condition in self.proc.preconditions):
+            if all(walk.holds(condition, sizes) for condition in self.proc.preconditions):
                 yield sizes
 
     def _tasks(self, task: _Task, sizes: Mapping[Sym, int]) -> int:
         """Counts the tasks, with at most three iterations of each loop."""
 
-        def count(loops: Sequence[For], values: Mapping[Sym, int]) -> int:
+        def count(loops: Sequence[ir.For], values: Mapping[Sym, int]) -> int:
             if not loops:
                 return 1
             loop, *inner = loops
-            found = range(evaluate(loop.lo, values), evaluate(loop.hi, values))
+            found = range(walk.evaluate(loop.lo, values), walk.evaluate(loop.hi, values))
             return sum(count(inner, {**values, loop.iterator: at}) for at in islice(found, 3))
 
         return count(task.loops, sizes)
 
     def _in_a_task(
-        self, task: _Task, barrier: BarrierAlloc, sizes: Mapping[Sym, int]
+        self, task: _Task, barrier: ir.BarrierAlloc, sizes: Mapping[Sym, int]
     ) -> int | None:
         """Counts the Arrives of a task on the first element; None where a value is not known."""
         try:
-            return _counted(task.body, barrier.name, Arrive, dict(sizes))
+            return _count_first_element(task.body, barrier.name, ir.Arrive, dict(sizes))
         except KeyError:
             return None
 
-    def _is_awaited(self, task: _Task, barrier: BarrierAlloc, sizes: Mapping[Sym, int]) -> bool:
+    def _is_awaited(self, task: _Task, barrier: ir.BarrierAlloc, sizes: Mapping[Sym, int]) -> bool:
         """Returns whether a task awaits as many arrivals of the first element as it makes."""
         arrived, awaited = (
-            _counted(task.body, barrier.name, kind, dict(sizes)) for kind in (Arrive, Await)
+            _count_first_element(task.body, barrier.name, kind, dict(sizes))
+            for kind in (ir.Arrive, ir.Await)
         )
         return arrived == awaited
 
@@ -376,52 +337,52 @@ def _where(at: str) -> str:
 # --- expressions --------------------------------------------------------------------------------
 
 
-def _read(coord: Coord) -> frozenset[Sym]:
-    if isinstance(coord, Point):
-        return control_variables(coord.at)
-    return control_variables(coord.lo) | control_variables(coord.hi)
+def _read(coord: ir.Coord) -> frozenset[Sym]:
+    if isinstance(coord, ir.Point):
+        return walk.control_variables(coord.at)
+    return walk.control_variables(coord.lo) | walk.control_variables(coord.hi)
 
 
-def _numbers(stmt: Stmt) -> Iterator[tuple[str, CExpr | BExpr, Span]]:
+def _numbers(stmt: ir.Stmt) -> Iterator[tuple[str, ir.CExpr | ir.BExpr, Span]]:
     """Yields the expressions that a statement reads as numbers, without the indices of accesses."""
     match stmt:
-        case For():
+        case ir.For():
             for end in (stmt.lo, stmt.hi):
                 yield f"a bound of the loop over {stmt.iterator}", end, stmt.span
-            if isinstance(stmt.mode, Loaded):
+            if isinstance(stmt.mode, ir.Loaded):
                 # Its index is an access's.
                 return
-        case If():
+        case ir.If():
             yield "a condition", stmt.condition, stmt.span
-        case CallInstr():
+        case ir.CallInstr():
             for argument in stmt.arguments:
-                if not isinstance(argument, Access | Const):
+                if not isinstance(argument, ir.Access | ir.Const):
                     what = f"an argument of {stmt.instr.name}, a value"
                     yield what, argument, argument.span if argument.span.line else stmt.span
-        case Alloc() | BarrierAlloc():
+        case ir.Alloc() | ir.BarrierAlloc():
             for extent in stmt.shape:
                 yield f"an extent of {stmt.name}", extent, stmt.span
         case _:
             return
 
 
-def _moduli(expr: CExpr | BExpr) -> Iterator[int]:
+def _moduli(expr: ir.CExpr | ir.BExpr) -> Iterator[int]:
     """Yields the divisors in an expression."""
     match expr:
-        case FloorDiv() | Mod():
+        case ir.FloorDiv() | ir.Mod():
             yield expr.divisor
             yield from _moduli(expr.term)
-        case Mul() | Not():
+        case ir.Mul() | ir.Not():
             yield from _moduli(expr.term)
-        case Add() | Sub() | Compare() | And() | Or():
+        case ir.Add() | ir.Sub() | ir.Compare() | ir.And() | ir.Or():
             yield from _moduli(expr.left)
             yield from _moduli(expr.right)
-        case Int() | CVar() | Truth():
+        case ir.Int() | ir.CVar() | ir.Truth():
             return
 
 
-def _counted(
-    block: Block, name: Sym, kind: type[Arrive] | type[Await], values: dict[Sym, int]
+def _count_first_element(
+    block: ir.Block, name: Sym, kind: type[ir.Arrive] | type[ir.Await], values: dict[Sym, int]
 ) -> int:
     """Counts the Arrives or Awaits of a block on the first element of a barrier.
 
@@ -431,30 +392,32 @@ def _counted(
     for stmt in block:
         element = _element(stmt, kind)
         if element is not None:
-            at = (c.at if isinstance(c, Point) else c.lo for c in element.coords)
-            total += element.name == name and all(evaluate(one, values) == 0 for one in at)
+            at = (c.at if isinstance(c, ir.Point) else c.lo for c in element.coords)
+            total += element.name == name and all(walk.evaluate(one, values) == 0 for one in at)
             continue
-        inside = walk(tuple(inner for body in blocks(stmt) for inner in body))
+        inside = walk.walk(tuple(inner for body in walk.blocks(stmt) for inner in body))
         if not any((e := _element(s, kind)) is not None and e.name == name for s in inside):
             continue
         match stmt:
-            case For(mode=Loaded()):
+            case ir.For(mode=ir.Loaded()):
                 # Of a value from memory nothing is known.
-                total += _counted(stmt.body, name, kind, values)
-            case For():
-                for at_ in range(evaluate(stmt.lo, values), evaluate(stmt.hi, values)):
+                total += _count_first_element(stmt.body, name, kind, values)
+            case ir.For():
+                for at_ in range(walk.evaluate(stmt.lo, values), walk.evaluate(stmt.hi, values)):
                     inner = {**values, stmt.iterator: at_}
-                    total += _counted(stmt.body, name, kind, inner)
-            case If():
-                body = stmt.body if holds(stmt.condition, values) else stmt.orelse
-                total += _counted(body, name, kind, values)
+                    total += _count_first_element(stmt.body, name, kind, inner)
+            case ir.If():
+                body = stmt.body if walk.holds(stmt.condition, values) else stmt.orelse
+                total += _count_first_element(body, name, kind, values)
             case _:
-                total += sum(_counted(body, name, kind, values) for body in blocks(stmt))
+                total += sum(
+                    _count_first_element(body, name, kind, values) for body in walk.blocks(stmt)
+                )
     return total
 
 
-def _element(stmt: Stmt, kind: type[Arrive] | type[Await]) -> Access | None:
+def _element(stmt: ir.Stmt, kind: type[ir.Arrive] | type[ir.Await]) -> ir.Access | None:
     """Returns the barrier element of an Arrive or Await of this kind; None for other statements."""
     if not isinstance(stmt, kind):
         return None
-    return first_home(stmt.targets) if isinstance(stmt, Arrive) else stmt.barrier
+    return first_home(stmt.targets) if isinstance(stmt, ir.Arrive) else stmt.barrier

@@ -18,25 +18,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from exogpu.analysis.affine import constant, difference
-from exogpu.analysis.uses import Declared, Use
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Access,
-    Add,
-    Arrive,
-    Await,
-    BarrierAlloc,
-    CExpr,
-    Coord,
-    Int,
-    Interval,
-    Point,
-    Proc,
-)
-from exogpu.ir.types import BarrierMechanism
+from exogpu.analysis.ownership import Declared, Use
+from exogpu.diagnostics.errors import Diagnostic, Note
+from exogpu.ir import nodes as ir
+from exogpu.ir.affine import constant, difference
+from exogpu.ir.types import BarrierMechanism, Sym
 from exogpu.ir.walk import walk
-from exogpu.result.errors import Diagnostic, Note
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +44,7 @@ class Roles:
 NO_ROLES = Roles()
 
 
-def roles_of(proc: Proc) -> Mapping[Sym, Roles]:
+def roles_of(proc: ir.Proc) -> Mapping[Sym, Roles]:
     """The roles of the mbarrier variables that have some.
 
     A dimension is of arriving roles if an Await is on all of it, and of waiting ones if an Arrive
@@ -68,18 +55,18 @@ def roles_of(proc: Proc) -> Mapping[Sym, Roles]:
     awaited: dict[Sym, set[int]] = {}
     for stmt in walk(proc.body):
         match stmt:
-            case Arrive():
+            case ir.Arrive():
                 several = (wide(target) for target in stmt.targets)
                 found = frozenset.intersection(*several)
                 waiting.setdefault(stmt.targets[0].name, set()).update(found)
-            case Await():
+            case ir.Await():
                 name, everything = stmt.barrier.name, wide(stmt.barrier)
                 arriving.setdefault(name, set()).update(everything)
                 points = set(range(len(stmt.barrier.coords))) - everything
                 awaited.setdefault(name, set()).update(points)
             case _:
                 pass
-    mechanism = {s.name: s.mechanism for s in walk(proc.body) if isinstance(s, BarrierAlloc)}
+    mechanism = {s.name: s.mechanism for s in walk(proc.body) if isinstance(s, ir.BarrierAlloc)}
     roles = {
         name: Roles(
             frozenset(waiting.get(name, set()) & awaited.get(name, set())),
@@ -91,36 +78,36 @@ def roles_of(proc: Proc) -> Mapping[Sym, Roles]:
     return {name: found for name, found in roles.items() if found.dims}
 
 
-def wide(access: Access) -> frozenset[int]:
+def wide(access: ir.Access) -> frozenset[int]:
     """The dimensions in which an access of a barrier is of several elements."""
     return frozenset(d for d, coord in enumerate(access.coords) if point_of(coord) is None)
 
 
-def point_of(coord: Coord) -> Point | None:
+def point_of(coord: ir.Coord) -> ir.Point | None:
     """A coordinate of one element; an interval of extent 1 is one."""
     match coord:
-        case Point():
+        case ir.Point():
             return coord
-        case Interval(Int(lo), Int(hi)) if hi == lo + 1:
-            return Point(coord.lo)
-        case Interval(lo, hi) if hi == Add(lo, Int(1)):
-            return Point(lo)
+        case ir.Interval(ir.Int(lo), ir.Int(hi)) if hi == lo + 1:
+            return ir.Point(coord.lo)
+        case ir.Interval(lo, hi) if hi == ir.Add(lo, ir.Int(1)):
+            return ir.Point(lo)
         case _:
             return None
 
 
-def at(access: Access, index: Mapping[int, int]) -> Access:
+def access_at(access: ir.Access, index: Mapping[int, int]) -> ir.Access:
     """The access with these points in these dimensions."""
-    coords = (Point(Int(index[d])) if d in index else c for d, c in enumerate(access.coords))
+    coords = (ir.Point(ir.Int(index[d])) if d in index else c for d, c in enumerate(access.coords))
     return replace(access, coords=tuple(coords))
 
 
-def first(access: Access, dims: frozenset[int]) -> Access:
+def first_element(access: ir.Access, dims: frozenset[int]) -> ir.Access:
     """The access with the first element in these dimensions."""
-    return at(access, dict.fromkeys(dims, 0))
+    return access_at(access, dict.fromkeys(dims, 0))
 
 
-def elements(dims: frozenset[int], shape: Sequence[CExpr]) -> Iterator[Mapping[int, int]]:
+def elements(dims: frozenset[int], shape: Sequence[ir.CExpr]) -> Iterator[Mapping[int, int]]:
     """The indices of all elements along dimensions of constant extent."""
     along = sorted(dims)
     extents = [constant(shape[d]) for d in along]
@@ -129,10 +116,12 @@ def elements(dims: frozenset[int], shape: Sequence[CExpr]) -> Iterator[Mapping[i
         yield dict(zip(along, index, strict=True))
 
 
-def spread(stmt: Arrive, roles: Roles, shape: Sequence[CExpr]) -> Iterator[tuple[Access, ...]]:
+def spread(
+    stmt: ir.Arrive, roles: Roles, shape: Sequence[ir.CExpr]
+) -> Iterator[tuple[ir.Access, ...]]:
     """The targets of an Arrive for each of the roles that wait."""
     for index in elements(roles.waiting, shape):
-        yield tuple(at(target, index) for target in stmt.targets)
+        yield tuple(access_at(target, index) for target in stmt.targets)
 
 
 # --- what is refused ------------------------------------------------------------------------
@@ -162,7 +151,7 @@ def check_roles(declared: Declared, roles: Roles, of_ctas: frozenset[int]) -> It
 
 
 def _of_ctas(use: Use, name: Sym) -> Diagnostic:
-    if isinstance(use.stmt, Await):
+    if isinstance(use.stmt, ir.Await):
         return Diagnostic(
             "D520",
             f"this Await on {name} is for several CTAs",
@@ -178,17 +167,17 @@ def _of_ctas(use: Use, name: Sym) -> Diagnostic:
     )
 
 
-def _wrong(use: Use, d: int, roles: Roles, extent: CExpr) -> str | None:
+def _wrong(use: Use, d: int, roles: Roles, extent: ir.CExpr) -> str | None:
     """Describes a use that its dimension of roles does not allow; None if it is allowed."""
     if constant(extent) is None:
         return "has an extent that is no constant"
     if d in roles.waiting and d in roles.arriving:
         return "is awaited as a whole elsewhere"
-    whole = d in (roles.arriving if isinstance(use.stmt, Await) else roles.waiting)
+    whole = d in (roles.arriving if isinstance(use.stmt, ir.Await) else roles.waiting)
     coord = use.access.coords[d]
-    does = "awaits" if isinstance(use.stmt, Await) else "arrives on"
+    does = "awaits" if isinstance(use.stmt, ir.Await) else "arrives on"
     if not whole:
         return None if point_of(coord) is not None else f"{does} several of them"
-    if isinstance(coord, Interval) and constant(coord.lo) == 0 == difference(coord.hi, extent):
+    if isinstance(coord, ir.Interval) and constant(coord.lo) == 0 == difference(coord.hi, extent):
         return None
     return f"{does} a part of them"

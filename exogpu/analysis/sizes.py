@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from numbers import Integral
+from typing import TypeAlias, assert_never
 
-from exogpu.analysis.instances import admits_zero, conjuncts, controls
+from exogpu.analysis.domain import admits_zero, conjuncts, controls
+from exogpu.diagnostics.errors import Diagnostic, Note
 from exogpu.frontend.control import LIMIT
 from exogpu.frontend.quote import quote
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import BExpr, ControlParam, Proc
-from exogpu.ir.walk import control_variables, holds
-from exogpu.result.errors import Diagnostic, Note
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import Sym
+from exogpu.ir.walk import blocks, control_variables, holds
 
 
-def check_sizes(proc: Proc, sizes: Mapping[str, int]) -> tuple[Diagnostic, ...]:
+def check_sizes(proc: ir.Proc, sizes: Mapping[str, int]) -> tuple[Diagnostic, ...]:
     """Returns the faults of running a procedure at these sizes; empty if there are none.
 
     Unknown and missing names, sizes below what is admitted, preconditions that do not hold.
@@ -35,7 +36,7 @@ def check_sizes(proc: Proc, sizes: Mapping[str, int]) -> tuple[Diagnostic, ...]:
     return (*found, *too_small, *(() if too_small else _broken(proc, given)))
 
 
-def _no_integers(proc: Proc, sizes: Mapping[str, object]) -> Iterator[Diagnostic]:
+def _no_integers(proc: ir.Proc, sizes: Mapping[str, object]) -> Iterator[Diagnostic]:
     for name, value in sizes.items():
         if not isinstance(value, Integral) or isinstance(value, bool) or abs(int(value)) >= LIMIT:
             what = f"{value!r}"[:40]
@@ -47,7 +48,7 @@ def _no_integers(proc: Proc, sizes: Mapping[str, object]) -> Iterator[Diagnostic
             )
 
 
-def _unknown(proc: Proc, name: str, params: Iterable[str]) -> Diagnostic:
+def _unknown(proc: ir.Proc, name: str, params: Iterable[str]) -> Diagnostic:
     known = list(params)
     same = [k for k in known if k.lower() == name.lower()]
     close = same or get_close_matches(name, known, 1)
@@ -60,7 +61,9 @@ def _unknown(proc: Proc, name: str, params: Iterable[str]) -> Diagnostic:
     return Diagnostic("X901", f"{proc.name} has no size {name}", proc.span, remedy)
 
 
-def _missing(proc: Proc, params: list[ControlParam], sizes: Mapping[str, int]) -> list[Diagnostic]:
+def _missing(
+    proc: ir.Proc, params: list[ir.ControlParam], sizes: Mapping[str, int]
+) -> list[Diagnostic]:
     if not params:
         return []
     names = [p.name.name for p in params]
@@ -76,7 +79,7 @@ def _missing(proc: Proc, params: list[ControlParam], sizes: Mapping[str, int]) -
     ]
 
 
-def _too_small(proc: Proc, param: ControlParam, value: int) -> list[Diagnostic]:
+def _too_small(proc: ir.Proc, param: ir.ControlParam, value: int) -> list[Diagnostic]:
     if param.kind != "size" or value > 0:
         return []
     name = param.name
@@ -97,7 +100,7 @@ def _too_small(proc: Proc, param: ControlParam, value: int) -> list[Diagnostic]:
     ]
 
 
-def _broken(proc: Proc, given: Mapping[Sym, int]) -> list[Diagnostic]:
+def _broken(proc: ir.Proc, given: Mapping[Sym, int]) -> list[Diagnostic]:
     return [
         _precondition(proc, condition, given)
         for precondition in proc.preconditions
@@ -106,7 +109,7 @@ def _broken(proc: Proc, given: Mapping[Sym, int]) -> list[Diagnostic]:
     ]
 
 
-def _precondition(proc: Proc, condition: BExpr, given: Mapping[Sym, int]) -> Diagnostic:
+def _precondition(proc: ir.Proc, condition: ir.BExpr, given: Mapping[Sym, int]) -> Diagnostic:
     read = control_variables(condition)
     at = ", ".join(f"{name} = {value}" for name, value in given.items() if name in read)
     return Diagnostic(
@@ -117,3 +120,61 @@ def _precondition(proc: Proc, condition: BExpr, given: Mapping[Sym, int]) -> Dia
         "give sizes that satisfy it",
         (Note("the procedure", proc.span),),
     )
+
+
+# Extents of variables as functions of the sizes alone.
+#
+# for i in seq(0, K):          # AMIR: t has K elements
+#     t: f32[i + 1]
+
+Loops: TypeAlias = Mapping[Sym, tuple[ir.CExpr, ir.CExpr]]
+"""First and last value of each iterator."""
+
+
+def greatest_extents(proc: ir.Proc) -> dict[Sym, tuple[ir.CExpr, ...]]:
+    """The extents of every variable allocated in a procedure, at most what they ever are where
+    they read iterators: elements beyond an allocation's own extents are never accessed."""
+    return dict(_extents(proc.body, {}))
+
+
+def _extents(block: ir.Block, loops: Loops) -> Iterator[tuple[Sym, tuple[ir.CExpr, ...]]]:
+    for stmt in block:
+        inner = loops
+        if isinstance(stmt, ir.Alloc | ir.BarrierAlloc):
+            yield stmt.name, tuple(bound_of(extent, loops) for extent in stmt.shape)
+        elif isinstance(stmt, ir.For):
+            last = (
+                ir.Int(stmt.hi.value - 1)
+                if isinstance(stmt.hi, ir.Int)
+                else ir.Sub(stmt.hi, ir.Int(1))
+            )
+            inner = {**loops, stmt.iterator: (stmt.lo, last)}
+        for body in blocks(stmt):
+            yield from _extents(body, inner)
+
+
+def bound_of(expr: ir.CExpr, loops: Loops, *, least: bool = False) -> ir.CExpr:
+    """An upper bound of the values of an expression in the loops, or a lower one, that reads no
+    iterator; the expression itself where it reads none."""
+    if not control_variables(expr) & loops.keys():
+        return expr
+    match expr:
+        case ir.Int():
+            return expr
+        case ir.CVar():
+            first, last = loops[expr.name]
+            return bound_of(first if least else last, loops, least=least)
+        case ir.Add():
+            right = bound_of(expr.right, loops, least=least)
+            return ir.Add(bound_of(expr.left, loops, least=least), right)
+        case ir.Sub():
+            right = bound_of(expr.right, loops, least=not least)
+            return ir.Sub(bound_of(expr.left, loops, least=least), right)
+        case ir.Mul():
+            return ir.Mul(expr.factor, bound_of(expr.term, loops, least=least != (expr.factor < 0)))
+        case ir.FloorDiv():
+            return ir.FloorDiv(bound_of(expr.term, loops, least=least), expr.divisor)
+        case ir.Mod():
+            return ir.Int(0 if least else expr.divisor - 1)
+        case _:
+            assert_never(expr)

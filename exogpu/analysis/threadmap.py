@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import evaluate
 
 

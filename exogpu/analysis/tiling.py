@@ -2,7 +2,7 @@
 
 A tiling splits the natural thread indices of a cluster into dimensions and gives each one an
 ordered list of operators; every operator selects one tile of what the one before it left.
-`exogpu.analysis.derive` makes new tilings from old ones.
+`exogpu.analysis.derive_tiling` makes new tilings from old ones.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
-from exogpu.ir import isltext
-from exogpu.ir.names import Sym
+from exogpu.ir import render
 from exogpu.ir.nodes import Add, CExpr, Int, Mul
+from exogpu.ir.types import Sym
 from exogpu.solvers import isl
 
 
@@ -95,20 +95,20 @@ class Tiling:
 
     def isl_map(self) -> isl.Map:
         """The exact relation `{ [y...] -> [t] }` between iterators and natural thread indices."""
-        names = [isltext.identifier(r.iterator) for r in self.ranges]
+        names = [render.identifier(r.iterator) for r in self.ranges]
         return isl.map_of((), names, ("t",), f"{self.domain_text()} and {self.threads_text('t')}")
 
     def domain_text(self) -> str:
         """ISL constraint: every thread iterator lies in its range."""
-        return isltext.conjunction(
-            f"{r.lo} <= {isltext.identifier(r.iterator)} < {r.lo + r.count}" for r in self.ranges
+        return render.conjunction(
+            f"{r.lo} <= {render.identifier(r.iterator)} < {r.lo + r.count}" for r in self.ranges
         )
 
     def threads_text(self, thread: str) -> str:
         """ISL constraint on the iterators' ISL names: the thread called `thread` executes."""
         axes = self.thread_map().axes
-        terms = [f"{a.pitch} * ({isltext.cexpr(a.offset)} + j{i})" for i, a in enumerate(axes)]
-        inner = isltext.conjunction(
+        terms = [f"{a.pitch} * ({render.isl_expr(a.offset)} + j{i})" for i, a in enumerate(axes)]
+        inner = render.conjunction(
             [f"{thread} = {' + '.join(terms) or '0'}"]
             + [f"0 <= j{i} < {a.extent}" for i, a in enumerate(axes)]
         )

@@ -18,36 +18,18 @@ from typing import Annotated
 
 import typer
 
+from exogpu.cli import exit_handler as handler
+from exogpu.cli import options as cli_options
 from exogpu.cli.doctor import draw_findings, examine, exogpu_version
-from exogpu.cli.handler import INTERNAL, Commands, handled, prepare_streams
-from exogpu.cli.options import (
-    Against,
-    AsJson,
-    At,
-    AtUndecided,
-    Count,
-    KernelArch,
-    KernelArguments,
-    Memory,
-    PolicyOption,
-    Scripts,
-    Solver,
-    Target,
-    Targets,
-    Timeout,
-)
-from exogpu.cli.outcome import STATUS, exit_status, worst
-from exogpu.cli.procedures import parsed, procedures_of
-from exogpu.cli.render import console, draw_codes
-from exogpu.cli.stopping import stop, writing, wrong
-from exogpu.ir.types import Policy
-from exogpu.result.codes import CODES
-from exogpu.result.errors import ExoGpuError
-from exogpu.solvers.workers import Limits
+from exogpu.diagnostics.codes import CODES
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.diagnostics.verdict import Policy
+from exogpu.report.render_verdict import console, draw_codes
+from exogpu.solvers.processes import Limits
 
 app = typer.Typer(
     name="exogpu",
-    cls=Commands,
+    cls=handler.Commands,
     help="Check the synchronisation of GPU kernels written in Python.",
     epilog="Exit status: 0 proved or safe, 1 refuted, 2 ill-formed or a wrong call, 3 undecided, "
     "4 a failure of exogpu itself.",
@@ -62,8 +44,8 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line and exit."""
-    prepare_streams()
-    handled(app)
+    handler.prepare_streams()
+    handler.handled(app)
 
 
 @app.callback()
@@ -80,11 +62,11 @@ def options(
 
 @app.command()
 def check(
-    targets: Targets,
-    at: At = None,
-    policy: PolicyOption = "ptx",
-    timeout: Timeout = None,
-    memory: Memory = None,
+    targets: cli_options.Targets,
+    at: cli_options.At = None,
+    policy: cli_options.PolicyOption = "ptx",
+    timeout: cli_options.Timeout = None,
+    memory: cli_options.Memory = None,
     redundant: Annotated[
         bool, typer.Option("--redundant", help="Also name synchronisation that is not needed.")
     ] = False,
@@ -94,22 +76,21 @@ def check(
     watch: Annotated[
         bool, typer.Option("--watch", help="Check again each time that a file changes.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: cli_options.AsJson = False,
     sarif: Annotated[
         Path | None, typer.Option(metavar="F", help="Write SARIF 2.1.0 to this file.")
     ] = None,
     junit: Annotated[
         Path | None, typer.Option(metavar="F", help="Write JUnit XML to this file.")
     ] = None,
-    arguments: KernelArguments = None,
-    num_warps: Count = None,
-    num_stages: Count = None,
-    arch: KernelArch = "sm_90",
+    arguments: cli_options.KernelArguments = None,
+    num_warps: cli_options.Count = None,
+    num_stages: cli_options.Count = None,
+    arch: cli_options.KernelArch = "sm_90",
 ) -> None:
     """Check procedures, at the given sizes or else for all; or kernels of Triton."""
-    from exogpu.cli.answering import answered
-    from exogpu.cli.imports import Launch, is_import
-    from exogpu.cli.several import checked, checked_imports
+    from exogpu.cli.check_command import answered, checked, checked_imports
+    from exogpu.cli.import_targets import Launch, is_import
 
     rules, limits = Policy.of(policy), Limits(timeout, memory)
     launch = Launch(arguments, num_warps, num_stages, arch)
@@ -123,7 +104,7 @@ def check(
         )
 
     if watch:
-        from exogpu.cli.watching import watch as watching
+        from exogpu.cli.progress_display import watch as watching
 
         watching(targets, once)
     raise typer.Exit(once())
@@ -131,7 +112,7 @@ def check(
 
 @app.command("compile")
 def compile_command(
-    target: Target,
+    target: cli_options.Target,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files are written.")
     ],
@@ -155,35 +136,37 @@ def compile_command(
         bool,
         typer.Option("--arrive-all", help="Every thread arrives on mbarriers, for racecheck."),
     ] = False,
-    at: AtUndecided = None,
+    at: cli_options.AtUndecided = None,
     unchecked: Annotated[
         bool, typer.Option("--unchecked", help="Check nothing; the manifest says so.")
     ] = False,
-    policy: PolicyOption = "ptx",
-    timeout: Timeout = None,
-    memory: Memory = None,
+    policy: cli_options.PolicyOption = "ptx",
+    timeout: cli_options.Timeout = None,
+    memory: cli_options.Memory = None,
 ) -> None:
     """Write CUDA C++ and a manifest of what is proved, or safe at the given sizes."""
-    from exogpu.cli.checker import parse_sizes
-    from exogpu.cli.compiler import Wish, compile_all, parse_task_order, unloaded
-    from exogpu.cli.guarded import guarded
-    from exogpu.codegen.limits import check_arch
+    from exogpu.cli.check_command import parse_sizes
+    from exogpu.cli.compile import Wish, compile_all, parse_task_order, unloaded
+    from exogpu.cli.process_guard import guard
+    from exogpu.codegen.architecture import check_arch
 
     try:
         sizes = None if at is None else parse_sizes(at)
         check_arch(arch)
         order = None if task_order is None else parse_task_order(task_order)
     except ExoGpuError as error:
-        stop(*error.diagnostics)
+        handler.stop(*error.diagnostics)
     statuses = set()
     limits = Limits(timeout, memory)
     rules = Policy.of(policy)
     files = (output, arch, cubin, ptx, sass, so)
     wish = Wish(*files, sizes, unchecked, rules, order, arrive_all, limits)
-    for built in guarded(target, limits, partial(compile_all, wish=wish), unloaded, rules):
-        console(stderr=built.status in (STATUS["error"], INTERNAL)).print(built.text, end="")
+    for built in guard(target, limits, partial(compile_all, wish=wish), unloaded, rules):
+        console(stderr=built.status in (handler.STATUS["error"], handler.INTERNAL)).print(
+            built.text, end=""
+        )
         statuses.add(built.status)
-    raise typer.Exit(worst(statuses))
+    raise typer.Exit(handler.worst(statuses))
 
 
 @app.command()
@@ -195,39 +178,43 @@ def report(
         str | None, typer.Argument(metavar="TARGET[::PROC]", help="As for check.")
     ] = None,
     shipped: Annotated[bool, typer.Option("--all", help="Report the shipped kernels.")] = False,
-    at: At = None,
-    policy: PolicyOption = "ptx",
-    timeout: Timeout = None,
-    memory: Memory = None,
-    scripts: Scripts = None,
-    against: Against = None,
+    at: cli_options.At = None,
+    policy: cli_options.PolicyOption = "ptx",
+    timeout: cli_options.Timeout = None,
+    memory: cli_options.Memory = None,
+    scripts: cli_options.Scripts = None,
+    against: cli_options.Against = None,
 ) -> None:
     """Check procedures, and write a report of each: a page, Markdown, and results for CI."""
-    from exogpu.cli.against import asked, snapshots, write_comparison
-    from exogpu.cli.checker import parse_sizes
+    from exogpu.cli import reports
+    from exogpu.cli.check_command import parse_sizes
     from exogpu.cli.files import Unit
-    from exogpu.cli.guarded import guarded
-    from exogpu.cli.reporting import SHIPPED, Written, report_all, unloaded
+    from exogpu.cli.process_guard import guard
 
     if (target is None) != shipped:
-        stop(wrong("X980", "report takes a target or --all", "give one of the two"))
+        handler.stop(handler.wrong("X980", "report takes a target or --all", "give one of the two"))
     outcomes = []
     limits, bar = Limits(timeout, memory), console(stderr=True).is_terminal
-    with writing():
+    with handler.writing():
         sizes, rules = None if at is None else parse_sizes(at), Policy.of(policy)
-        old = None if against is None else snapshots(against, sizes, rules, limits, bar=bar)
+        old = None if against is None else reports.snapshots(against, sizes, rules, limits, bar=bar)
 
-        def work(units: tuple[Unit, ...]) -> Iterator[Written]:
-            return report_all(units, output, sizes, rules, limits=limits, bar=bar, scripts=scripts)
+        def work(units: tuple[Unit, ...]) -> Iterator[reports.Written]:
+            return reports.report_all(
+                units, output, sizes, rules, limits=limits, bar=bar, scripts=scripts
+            )
 
         new = []
-        for written in guarded(target or SHIPPED, limits, work, unloaded, rules):
+        for written in guard(target or reports.SHIPPED, limits, work, reports.unloaded, rules):
             outcomes.append(written.outcome)
             new += [] if written.snapshot is None else [written.snapshot]
             console(stderr=old is not None).print(written.text, end="")
         if against is not None and old is not None:
-            typer.echo(write_comparison(output, asked(old, new, target), new, against), nl=False)
-    raise typer.Exit(exit_status(outcomes))
+            typer.echo(
+                reports.write_comparison(output, reports.asked(old, new, target), new, against),
+                nl=False,
+            )
+    raise typer.Exit(handler.exit_status(outcomes))
 
 
 @app.command()
@@ -237,14 +224,14 @@ def demo(
     ] = Path("exogpu-demo"),
 ) -> None:
     """Prove a kernel that comes with exogpu, and write its report; needs no GPU, no compiler."""
-    from exogpu.cli.demo import demo as shown
+    from exogpu.cli import reports
 
     outcomes = []
-    with writing():
-        for text, outcome in shown(output, bar=console(stderr=True).is_terminal):
+    with handler.writing():
+        for text, outcome in reports.demo(output, bar=console(stderr=True).is_terminal):
             console().print(text, end="")
             outcomes += [outcome] if outcome else []
-    raise typer.Exit(exit_status(outcomes))
+    raise typer.Exit(handler.exit_status(outcomes))
 
 
 @app.command("recheck")
@@ -253,8 +240,9 @@ def recheck_command(
         Path, typer.Argument(metavar="DIR", help="A certificate, or a folder of certificates.")
     ],
     solver: Annotated[
-        Solver, typer.Option("--solver", help="all: Z3, and cvc5 where it is installed.")
-    ] = Solver.ALL,
+        cli_options.Solver,
+        typer.Option("--solver", help="all: Z3, and cvc5 where it is installed."),
+    ] = cli_options.Solver.ALL,
     timeout: Annotated[
         float | None,
         typer.Option(min=0, metavar="S", help="Seconds that all of it may take; a script, 60."),
@@ -265,15 +253,15 @@ def recheck_command(
             "--source", metavar="TARGET", help="Where the kernels are, to compare programs with."
         ),
     ] = None,
-    scripts: Scripts = None,
-    as_json: AsJson = False,
+    scripts: cli_options.Scripts = None,
+    as_json: cli_options.AsJson = False,
 ) -> None:
     """Encode certificates anew and answer them with solvers alone, without the prover.
 
     Exit status: 0 confirmed, 1 rejected, 2 no certificate that can be read, 3 a solver could not
     decide, or the time is up.
     """
-    from exogpu.cli.rechecking import draw, draw_scope, json_lines, recheck_all
+    from exogpu.cli.recheck_command import draw, draw_scope, json_lines, recheck_all
 
     if timeout is not None and isnan(timeout):
         raise typer.BadParameter("nan is no number of seconds", param_hint="--timeout")
@@ -286,28 +274,28 @@ def recheck_command(
         for line in found:
             lines.append(line)
             if not as_json:
-                console(stderr=line.status == STATUS["error"]).print(draw(line), end="")
+                console(stderr=line.status == handler.STATUS["error"]).print(draw(line), end="")
     except ExoGpuError as error:
-        stop(*error.diagnostics)
+        handler.stop(*error.diagnostics)
     if as_json:
         typer.echo(json_lines(lines))
     elif any(line.read for line in lines):
         console().print(draw_scope(lines), end="")
-    raise typer.Exit(worst({line.status for line in lines}))
+    raise typer.Exit(handler.worst({line.status for line in lines}))
 
 
 @app.command()
 def why(
     place: Annotated[str, typer.Argument(metavar="FILE:LINE[::PROC]", help="A statement.")],
-    policy: PolicyOption = "ptx",
+    policy: cli_options.PolicyOption = "ptx",
     formal: Annotated[
         bool, typer.Option("--formal", help="Also the obligations' formal text.")
     ] = False,
 ) -> None:
     """Say why a synchronisation statement is needed, or that it is not."""
     from exogpu.cli.loader import load
-    from exogpu.cli.why import parse_place, well_formed
-    from exogpu.cli.why import why as explanations
+    from exogpu.cli.redundancy import explain_lines as explanations
+    from exogpu.cli.redundancy import parse_place, well_formed
 
     try:
         target, line = parse_place(place)
@@ -315,36 +303,36 @@ def why(
         for text in explanations(procedures, line, Policy.of(policy), formal=formal):
             console().print(text, end="")
     except ExoGpuError as error:
-        stop(*error.diagnostics)
+        handler.stop(*error.diagnostics)
 
 
 @app.command()
 def run(
-    target: Target,
+    target: cli_options.Target,
     random: Annotated[
         bool, typer.Option("--random", help="Fill the arguments with random data.")
     ] = False,
-    at: At = None,
+    at: cli_options.At = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the random data.")] = 0,
 ) -> None:
     """Run the sequential meaning; print checksums, and the errors of a GPU if there is one."""
-    from exogpu.cli.checker import parse_sizes, sizes_for, unknown_to_all
+    from exogpu.cli.check_command import parse_sizes, sizes_for, unknown_to_all
     from exogpu.cli.random_run import run_on_random_data
 
     if not random:
-        stop(wrong("X949", "run has no data to work on", "add --random"))
+        handler.stop(handler.wrong("X949", "run has no data to work on", "add --random"))
     try:
         sizes = parse_sizes(at or ())
-        procedures = procedures_of(target)
+        procedures = handler.procedures_of(target)
         if unknown := unknown_to_all(procedures, sizes):
-            stop(*unknown)
+            handler.stop(*unknown)
         for procedure in procedures:
             given = sizes_for(procedure, procedures, sizes)
             ran = run_on_random_data(procedure, given, seed)
             console().print(ran.text, end="")
             console(stderr=True).print(ran.note, end="")
     except ExoGpuError as error:
-        stop(*error.diagnostics)
+        handler.stop(*error.diagnostics)
 
 
 @app.command()
@@ -374,9 +362,9 @@ def trial(
     """
     from tempfile import TemporaryDirectory
 
-    from exogpu.cli.trying import parse_values
-    from exogpu.cli.trying import trial as trials
-    from exogpu.codegen.limits import check_arch
+    from exogpu.cli.gpu_commands import parse_values
+    from exogpu.cli.gpu_commands import trial as trials
+    from exogpu.codegen.architecture import check_arch
     from exogpu.codegen.toolchain import CompileError
 
     tried = []
@@ -388,9 +376,9 @@ def trial(
                 tried.append(one)
                 typer.echo(one.text, nl=False)
     except ExoGpuError as error:
-        stop(*error.diagnostics)
+        handler.stop(*error.diagnostics)
     except CompileError as error:
-        stop(wrong("X961", error.problem, error.remedy))
+        handler.stop(handler.wrong("X961", error.problem, error.remedy))
     if not all(one.right for one in tried):
         raise typer.Exit(1)
     raise typer.Exit(0 if any(one.ran for one in tried) else 3)
@@ -398,32 +386,38 @@ def trial(
 
 @app.command()
 def threads(
-    target: Target,
+    target: cli_options.Target,
     relations: Annotated[
         bool, typer.Option("--relations", help="Show the exact ISL relations too.")
     ] = False,
 ) -> None:
     """Say for each scope which threads execute it."""
-    from exogpu.cli.listing import threads_listing
+    from exogpu.cli.listings import threads_listing
 
     try:
-        for procedure in parsed(target):
+        for procedure in handler.parsed(target):
             assert procedure.ir is not None
             console().print(threads_listing(procedure.ir, relations=relations), end="")
     except ExoGpuError as error:
-        stop(*error.diagnostics)
+        handler.stop(*error.diagnostics)
 
 
 @app.command()
-def amir(target: Target, policy: PolicyOption = "ptx", as_json: AsJson = False) -> None:
+def amir(
+    target: cli_options.Target,
+    policy: cli_options.PolicyOption = "ptx",
+    as_json: cli_options.AsJson = False,
+) -> None:
     """Print the abstract machine program; --json as a list."""
     from exogpu.amir.export import to_json
-    from exogpu.cli.listing import amir_listing
+    from exogpu.cli.listings import amir_listing
 
     try:
-        programs = [procedure.amir(Policy.of(policy)) for procedure in procedures_of(target)]
+        programs = [
+            procedure.amir(Policy.of(policy)) for procedure in handler.procedures_of(target)
+        ]
     except ExoGpuError as error:
-        stop(*error.diagnostics)
+        handler.stop(*error.diagnostics)
     if as_json:
         typer.echo(json.dumps([to_json(program) for program in programs], indent=2))
     else:
@@ -433,7 +427,7 @@ def amir(target: Target, policy: PolicyOption = "ptx", as_json: AsJson = False) 
 
 @app.command()
 def history(
-    target: Target,
+    target: cli_options.Target,
     diff: Annotated[bool, typer.Option("--diff", help="Show what each step changed.")] = False,
     html: Annotated[
         Path | None,
@@ -455,13 +449,13 @@ def history(
     With --certify the exit status is 3 where a step has no certificate.
     """
     from exogpu.cli.history import tell
-    from exogpu.cli.progress import deriving
+    from exogpu.cli.progress_display import show_steps
 
     if certify != (output is not None):
-        stop(wrong("X949", "--certify and -o go together", "give both, or none"))
-    with writing():
-        with deriving(console(stderr=True).is_terminal, not no_cache):
-            procedures = parsed(target, derive=True)
+        handler.stop(handler.wrong("X949", "--certify and -o go together", "give both, or none"))
+    with handler.writing():
+        with show_steps(console(stderr=True).is_terminal, not no_cache):
+            procedures = handler.parsed(target, derive=True)
         complete = tell(procedures, html, output, diff=diff)
     raise typer.Exit(0 if complete else 3)
 
@@ -474,10 +468,10 @@ def tune(
     runs: Annotated[int, typer.Option("--runs", min=4, help="Of each kernel.")] = 20,
 ) -> None:
     """Time the kernels of a product on this GPU, and keep the fastest for `exogpu.kernels`."""
-    from exogpu.cli.tuning import tell
+    from exogpu.cli import gpu_commands
 
-    with writing():
-        tell(target, sizes, dtype, runs)
+    with handler.writing():
+        gpu_commands.tell(target, sizes, dtype, runs)
 
 
 @app.command()
@@ -487,7 +481,7 @@ def explain(
     ] = None,
 ) -> None:
     """Explain a code, a hazard, a timeline, a statement or an instruction, or list all codes."""
-    from exogpu.cli.explaining import draw_name, nearest
+    from exogpu.cli.listings import draw_name, nearest
 
     if name is None:
         console().print(draw_codes(CODES), end="")
@@ -495,7 +489,7 @@ def explain(
         console().print(text, end="")
     else:
         what = f"no code, timeline, statement or instruction is called {name}"
-        stop(wrong("X947", what, nearest(name)))
+        handler.stop(handler.wrong("X947", what, nearest(name)))
 
 
 @app.command()

@@ -15,8 +15,7 @@ from rich.text import Text
 
 from exogpu.codegen.runtime import LaunchError, driver
 from exogpu.codegen.toolchain import find
-from exogpu.codegen.toolchain.cache import cache_folder
-from exogpu.codegen.toolchain.errors import INSTALL
+from exogpu.codegen.toolchain.compilers import INSTALL, cache_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +123,11 @@ def _cuda() -> Iterator[Finding]:
 def _verdicts() -> Iterator[Finding]:
     """Yields the place of the verdict cache, and its size."""
     with suppress(ModuleNotFoundError):
-        from exogpu.pipeline import cache
-        from exogpu.result import entries
+        from exogpu.diagnostics import disk_cache
+        from exogpu.pipeline import verdict_cache
 
-        count, size = entries.size(cache.SUFFIX)
-        state = f"{entries.folder()} ({count:,} verdicts, {size / 1e6:.1f} MB)"
+        count, size = disk_cache.size(verdict_cache.SUFFIX)
+        state = f"{disk_cache.folder()} ({count:,} verdicts, {size / 1e6:.1f} MB)"
         yield Finding("verdicts", state, needed=False)
 
 

@@ -21,10 +21,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Span
+from exogpu.diagnostics.errors import NOWHERE, Diagnostic, ExoGpuError, Span
 
 if TYPE_CHECKING:
     from exogpu.api import Procedure
+
 
 LARGEST: Final = 4 * 2**20
 """Bytes that a source file may have."""

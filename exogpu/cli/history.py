@@ -10,13 +10,13 @@ from typing import Final
 from rich.text import Text
 
 from exogpu.api import Procedure
-from exogpu.cli.places import Places
-from exogpu.cli.render import console, shown_path
-from exogpu.report.html import history_html
-from exogpu.report.steps import history
-from exogpu.report.taken import changed
-from exogpu.schedule.certifying.chain import Certificate, certificate
-from exogpu.schedule.procedures import chain, derivation
+from exogpu.cli.output_folders import Places
+from exogpu.report.derivation import changed_lines
+from exogpu.report.derivation_page import history
+from exogpu.report.page import history_html
+from exogpu.report.render_verdict import console, shown_path
+from exogpu.schedule.certificates.chain import Certificate, certificate
+from exogpu.schedule.derivations import chain, derivation
 
 STYLES: Final = {"+": "green", "-": "red"}
 
@@ -60,7 +60,7 @@ def draw_history(procedure: Procedure, *, diff: bool = False) -> Text:
         for said in step.assumed:
             found.append(f"       assuming that {said}\n", "yellow")
         if diff:
-            for line in changed(made, step):
+            for line in changed_lines(made, step):
                 found.append(f"       {line}\n", STYLES[line[0]])
     return found
 

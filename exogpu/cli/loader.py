@@ -21,26 +21,18 @@ from types import CodeType, ModuleType
 from typing import TextIO, cast
 
 from exogpu.api import Procedure, collecting
-from exogpu.cli.files import (
-    LOADING,
-    UNPARSED,
-    Unit,
-    bad,
-    check_encoding,
-    files,
-    in_words,
-    no_procedures_in,
-    read_source,
-)
-from exogpu.cli.render import shown_path
+from exogpu.cli import files
+from exogpu.diagnostics.errors import NOWHERE, Diagnostic, ExoGpuError, InternalError, Span
 from exogpu.frontend.source import span_of
-from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, InternalError, Span
-from exogpu.solvers.workers import stage
+from exogpu.report.render_verdict import shown_path
+from exogpu.solvers.processes import stage
 
 _ANNOTATIONS = __future__.annotations.compiler_flag
 
 
-def load(target: str, skip: Collection[str] = (), *, derive: bool = False) -> tuple[Unit, ...]:
+def load(
+    target: str, skip: Collection[str] = (), *, derive: bool = False
+) -> tuple[files.Unit, ...]:
     """The procedures of `TARGET[::PROC]` in the order of their files and lines.
 
     What a file prints while it is loaded goes to standard error.  Files in `skip` are left out;
@@ -49,11 +41,11 @@ def load(target: str, skip: Collection[str] = (), *, derive: bool = False) -> tu
     """
     path, _, wanted = target.partition("::")
     if path.endswith(".ttgir"):
-        from exogpu.cli.imports import Launch, units_of
+        from exogpu.cli.import_targets import Launch, units_of
 
         return tuple(units_of(path, Launch()))
     try:
-        units = _loaded(lambda: (f for f in files(path) if str(f) not in skip), path, derive)
+        units = _loaded(lambda: (f for f in files.files(path) if str(f) not in skip), path, derive)
         if skip and not any(unit.name == (wanted or unit.name) for unit in units):
             return ()
         units = units or (_no_procedure(path),)
@@ -62,7 +54,7 @@ def load(target: str, skip: Collection[str] = (), *, derive: bool = False) -> tu
         return tuple(_failure(path, diagnostic) for diagnostic in error.diagnostics)
 
 
-def load_file(path: Path) -> tuple[Unit, ...]:
+def load_file(path: Path) -> tuple[files.Unit, ...]:
     """The procedures of one file, which need not be on the disk (`exogpu.cli.files.BUFFERS`)."""
     try:
         return _loaded(lambda: (path,), str(path), derive=False)
@@ -72,7 +64,7 @@ def load_file(path: Path) -> tuple[Unit, ...]:
 
 def _loaded(
     named: Callable[[], Iterable[Path | Diagnostic]], target: str, derive: bool
-) -> tuple[Unit, ...]:
+) -> tuple[files.Unit, ...]:
     older = frozenset(sys.modules)
     kept = cast(TextIO, _KeptOpen(sys.stderr))
     with redirect_stdout(kept), redirect_stderr(kept), collecting() as found:
@@ -85,7 +77,7 @@ def load_modules(target: str) -> tuple[ModuleType, ...]:
     older = frozenset(sys.modules)
     kept = cast(TextIO, _KeptOpen(sys.stderr))
     with redirect_stdout(kept), redirect_stderr(kept), collecting():
-        found = tuple(files(target))
+        found = tuple(files.files(target))
         if wrong := [file for file in found if isinstance(file, Diagnostic)]:
             raise ExoGpuError(wrong)
         paths = [_absolute(file) for file in found if isinstance(file, Path)]
@@ -105,9 +97,9 @@ class _KeptOpen:
         """Nothing: the stream is this program's."""
 
 
-def _failure(file: str, diagnostic: Diagnostic) -> Unit:
+def _failure(file: str, diagnostic: Diagnostic) -> files.Unit:
     span = diagnostic.span if diagnostic.span.line else Span(file, 0, 0, 0, 0)
-    return Unit("", span, None, (diagnostic,))
+    return files.Unit("", span, None, (diagnostic,))
 
 
 def _units(
@@ -116,7 +108,7 @@ def _units(
     older: frozenset[str],
     found: list[Procedure],
     derive: bool,
-) -> Iterator[Unit]:
+) -> Iterator[files.Unit]:
     """Yields the units of a file, or of the diagnostic that kept one from being found."""
     if isinstance(file, Diagnostic):
         yield _failure(target, file)
@@ -129,10 +121,10 @@ def _units(
 
 def _load_file(
     path: Path, older: frozenset[str], found: list[Procedure], derive: bool
-) -> Iterator[Unit]:
+) -> Iterator[files.Unit]:
     """The units of one file.  `found` has the procedures of all files loaded so far, because one
     of those may have imported this one; modules in `older` are not reused."""
-    stage(f"{LOADING}{path}")  # as `load` has it in `skip`
+    stage(f"{files.LOADING}{path}")  # as `load` has it in `skip`
     path = _absolute(path)
     file = str(path)
     failures: tuple[Diagnostic, ...] = ()
@@ -149,7 +141,7 @@ def _load_file(
             here += made
         here = _named_apart(here, module)
     for procedure in sorted(here, key=lambda p: _place(p).line):
-        yield Unit(procedure.name, _place(procedure), procedure, ())
+        yield files.Unit(procedure.name, _place(procedure), procedure, ())
     known = {d for procedure in here if procedure.ir is None for d in procedure.diagnostics}
     for diagnostic in failures:
         if diagnostic not in known:
@@ -173,12 +165,14 @@ def _derived(
     module: ModuleType, path: Path, file: str
 ) -> tuple[list[Procedure], tuple[Diagnostic, ...]]:
     """The kernels that the functions of a module derive on first use, and what is wrong."""
-    from exogpu.schedule.first_use import shown
+    from exogpu.schedule.higher_steps import kernel_maker
 
     made: list[Procedure] = []
     try:
         for value in tuple(vars(module).values()):
-            make = shown(value) if getattr(value, "__module__", "") == module.__name__ else None
+            make = (
+                kernel_maker(value) if getattr(value, "__module__", "") == module.__name__ else None
+            )
             if make is not None and isinstance(kernel := make(), Procedure):
                 made.append(kernel)
     except ExoGpuError as error:
@@ -245,8 +239,8 @@ def _execute(path: Path, file: str, older: frozenset[str]) -> ModuleType:
 
 
 def _compile(path: Path, file: str) -> CodeType:
-    text = read_source(path)
-    check_encoding(path, text)
+    text = files.read_source(path)
+    files.check_encoding(path, text)
     try:
         # Annotations are the language's, not Python's: never evaluated, whatever the file says.
         code: CodeType = compile(text, file, "exec", _ANNOTATIONS, dont_inherit=True)
@@ -255,9 +249,11 @@ def _compile(path: Path, file: str) -> CodeType:
         raise _syntax(error, file) from None
     except (RecursionError, MemoryError):
         message = f"{path}: an expression or block is nested deeper than Python reads"
-        raise bad("X942", message, "split it: write a loop, or several statements") from None
-    except UNPARSED as error:  # a NUL byte
-        raise bad("X942", f"{path} is no Python file: {error}", "give a Python file") from None
+        raise files.bad("X942", message, "split it: write a loop, or several statements") from None
+    except files.UNPARSED as error:  # a NUL byte
+        raise files.bad(
+            "X942", f"{path} is no Python file: {error}", "give a Python file"
+        ) from None
 
 
 def _syntax(error: SyntaxError, file: str) -> ExoGpuError:
@@ -267,26 +263,26 @@ def _syntax(error: SyntaxError, file: str) -> ExoGpuError:
         end_line, end = line, column + 1
     text = (error.text or "").rstrip("\r\n")
     place = Span(error.filename or file, line, column, end_line, end, text)
-    return bad("X942", f"this is no Python: {error.msg}", "repair the syntax", place)
+    return files.bad("X942", f"this is no Python: {error.msg}", "repair the syntax", place)
 
 
 def _raised(error: BaseException, path: Path, file: str) -> ExoGpuError:
     """Makes the error that the file raised, at the innermost of its own lines."""
     if isinstance(error, SyntaxError):
         return _syntax(error, file)
-    message = f"loading {path} stopped: {in_words(error)}"
+    message = f"loading {path} stopped: {files.in_words(error)}"
     if (evaluated := _evaluated_annotation(error, file)) is not None:
         raise_at, name = evaluated
         message = f"loading {path} stopped: Python evaluates annotations of {name}"
         remedy = f"write `from __future__ import annotations` as the first statement of {name}"
-        return bad("X944", f"{message}: {error}", remedy, raise_at)
+        return files.bad("X944", f"{message}: {error}", remedy, raise_at)
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     if not lines or lines[-1] is None:
-        return bad("X944", message, "repair the file so that it can be imported")
+        return files.bad("X944", message, "repair the file so that it can be imported")
     text = linecache.getline(file, lines[-1]).rstrip("\n")
     start = len(text) - len(text.lstrip()) + 1
     place = Span(file, lines[-1], start, lines[-1], len(text) + 1, text)
-    return bad("X944", message, "repair the line so that the file can be imported", place)
+    return files.bad("X944", message, "repair the line so that the file can be imported", place)
 
 
 def _evaluated_annotation(error: BaseException, file: str) -> tuple[Span, str] | None:
@@ -297,7 +293,7 @@ def _evaluated_annotation(error: BaseException, file: str) -> tuple[Span, str] |
     at = traceback.extract_tb(error.__traceback__)[-1]
     if at.filename == file or at.lineno is None:
         return None
-    with suppress(OSError, *UNPARSED):
+    with suppress(OSError, *files.UNPARSED):
         text = "".join(linecache.getlines(at.filename))
         tree = ast.parse(text)
         told = any(isinstance(n, ast.ImportFrom) and n.module == "__future__" for n in tree.body)
@@ -325,11 +321,11 @@ def _module_name(path: Path) -> tuple[Path, str]:
 # --- choosing among procedures ------------------------------------------------------------
 
 
-def _no_procedure(target: str) -> Unit:
-    return _failure(target, no_procedures_in(target).diagnostics[0])
+def _no_procedure(target: str) -> files.Unit:
+    return _failure(target, files.no_procedures_in(target).diagnostics[0])
 
 
-def _select(units: tuple[Unit, ...], wanted: str, path: str) -> tuple[Unit, ...]:
+def _select(units: tuple[files.Unit, ...], wanted: str, path: str) -> tuple[files.Unit, ...]:
     """The units of one name; where there is none, what kept it from being found."""
     named = tuple(unit for unit in units if unit.name == wanted)
     broken = tuple(unit for unit in units if unit.procedure is None)
@@ -338,4 +334,4 @@ def _select(units: tuple[Unit, ...], wanted: str, path: str) -> tuple[Unit, ...]
     names = sorted({unit.name for unit in units})
     close = get_close_matches(wanted, names, n=1)
     remedy = f"did you mean {close[0]}?" if close else f"it has {', '.join(names)}"
-    raise bad("X945", f"{path} has no procedure that is called {wanted}", remedy)
+    raise files.bad("X945", f"{path} has no procedure that is called {wanted}", remedy)

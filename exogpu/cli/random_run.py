@@ -13,20 +13,20 @@ import numpy as np
 import numpy.typing as npt
 from rich.text import Text
 
-from exogpu.analysis.bounds import check_sizes
+from exogpu.analysis.sizes import check_sizes
 from exogpu.api import Procedure
-from exogpu.cli.render import sizes_text
+from exogpu.codegen.compiled_kernel import RefusedError
 from exogpu.codegen.runtime import LaunchError, driver
 from exogpu.codegen.runtime.manifest import read_manifest
 from exogpu.codegen.toolchain import CompileError
-from exogpu.codegen.vetting import RefusedError
+from exogpu.diagnostics.errors import Diagnostic, ExoGpuError
+from exogpu.gpu_trial.run_data import decoded, encoded
+from exogpu.interpreter.values import NUMPY, stored
 from exogpu.ir.nodes import ControlParam, DataParam, Proc
 from exogpu.ir.types import DataType
 from exogpu.ir.walk import evaluate
-from exogpu.machine.contents import at_random
-from exogpu.meaning.values import NUMPY, stored
-from exogpu.result.errors import Diagnostic, ExoGpuError
-from exogpu.trial.differences import decoded, encoded
+from exogpu.machine.index_contents import at_random
+from exogpu.report.render_verdict import sizes_text
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[np.generic]]
 

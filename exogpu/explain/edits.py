@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
-from exogpu.amir.nodes import Arrive, Await, Fence, Op, Record
+from exogpu.amir import nodes as amir
+from exogpu.diagnostics.hazards import Change
 from exogpu.ir.nodes import Access
-from exogpu.machine.violation import Violation
-from exogpu.result.hazards import Change
+from exogpu.machine.observer import Violation
 
 
 @dataclass(frozen=True, slots=True)
 class First:
     """Another first timeline of a Fence or an Arrive."""
 
-    op: Fence | Arrive
+    op: amir.Fence | amir.Arrive
     timeline: str
 
 
@@ -24,7 +24,7 @@ class First:
 class Second:
     """Another second timeline of a Fence or an Await."""
 
-    op: Fence | Await
+    op: amir.Fence | amir.Await
     timeline: str
 
 
@@ -32,7 +32,7 @@ class Second:
 class Skip:
     """Another last operand of an Await; the ring's depth follows."""
 
-    op: Await
+    op: amir.Await
     n: int
 
 
@@ -40,7 +40,7 @@ class Skip:
 class NewFence:
     """A Fence next to the statement of an operation, by its threads."""
 
-    op: Op
+    op: amir.Op
     first: str
     second: str
     after: bool = True
@@ -62,14 +62,14 @@ class Widened:
     """A Fence moved out to where the threads of both statements of a violation take part."""
 
     violation: Violation
-    op: Fence
+    op: amir.Fence
 
 
 @dataclass(frozen=True, slots=True)
 class NewAwait:
     """An Await next to the statement of an operation, by its threads."""
 
-    op: Op
+    op: amir.Op
     barrier: Access
     timeline: str
     n: int
@@ -80,7 +80,7 @@ class NewAwait:
 class NewArrive:
     """An Arrive next to the statement of an operation, by its threads."""
 
-    op: Op
+    op: amir.Op
     barrier: Access
     timeline: str
     after: bool = False
@@ -91,7 +91,7 @@ class NewGroup:
     """An Arrive and an Await of a commit group after the statement of an operation: of a group
     that the kernel has, or of a new one."""
 
-    op: Op
+    op: amir.Op
     first: str
     second: str
     group: Access | None
@@ -101,8 +101,8 @@ class NewGroup:
 class Moved:
     """A statement moved next to another."""
 
-    op: Fence | Arrive | Await
-    to: Op
+    op: amir.Fence | amir.Arrive | amir.Await
+    to: amir.Op
     after: bool = True
 
 
@@ -110,7 +110,7 @@ class Moved:
 class OnElement:
     """An Await on another element of its barrier."""
 
-    op: Await
+    op: amir.Await
     index: tuple[int, ...]
 
 
@@ -118,7 +118,7 @@ class OnElement:
 class Drained:
     """An Await for all arrivals of a commit group, after the loop in which they are made."""
 
-    arrive: Arrive
+    arrive: amir.Arrive
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +126,8 @@ class Delayed:
     """An Arrive made a step later, when the Await of that step has waited for what the step before
     left in flight; and once more after the loop."""
 
-    arrive: Arrive
-    wait: Await
+    arrive: amir.Arrive
+    wait: amir.Await
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Counted:
     """A ring of memory that resides, indexed by the slots of its barriers and not anew by each
     task's steps; with the other rings that are."""
 
-    record: Record
+    record: amir.Record
 
 
 Edit: TypeAlias = (
@@ -190,3 +190,62 @@ class Repair:
                 return Cost.DRAINED
             case _:
                 return Cost.ORDER
+
+
+# An edit of a statement that stands in the program several times: a macro that is read twice.
+#
+# What changes the source there changes it in each place.
+
+Of = TypeVar("Of", bound=amir.Op)
+
+
+def each_place(program: amir.Program, edit: Edit) -> tuple[Edit, ...]:
+    """The edit in each place in which its statements stand; alone where they stand in one, or
+    where it is not known which of them belong together."""
+    match edit:
+        case Moved(op, to, after):
+            moved, places = copies_of_statement(program, op), copies_of_statement(program, to)
+            if len(moved) == len(places) > 1:
+                pairs = zip(moved, places, strict=True)
+                return tuple(Moved(one, place, after) for one, place in pairs)
+        case Between(violation) if violation.record is not None:
+            checks, records = (
+                copies_of_statement(program, violation.check),
+                copies_of_statement(program, violation.record),
+            )
+            # Two readings of one statement are no pair of statements that is read twice.
+            apart = violation.check.origin.span != violation.record.origin.span
+            if apart and len(checks) == len(records) > 1:
+                return tuple(
+                    replace(edit, violation=replace(violation, check=check, record=record))
+                    for check, record in zip(checks, records, strict=True)
+                )
+        case NewAwait(op, barrier) if isinstance(op, amir.Arrive) and barrier is op.home:
+            return tuple(
+                replace(edit, op=one, barrier=one.home) for one in copies_of_statement(program, op)
+            )
+        case _:
+            pass
+    return (edit,)
+
+
+def copies_of_statement(program: amir.Program, op: Of) -> list[Of]:
+    """An operation of each statement that was written where this one was, in program order: of
+    its own statement the operation itself, of others the first of its kind."""
+    found: list[Of] = []
+
+    def visit(block: amir.Block) -> None:
+        before: amir.Op | None = None
+        for one in block:
+            starts = before is None or before.origin != one.origin
+            if isinstance(one, type(op)) and one.origin.span == op.origin.span:
+                if one is op and not starts and found and found[-1].origin == op.origin:
+                    found[-1] = one
+                elif starts or not found or found[-1].origin != one.origin:
+                    found.append(one)
+            if isinstance(one, amir.Loop | amir.Guard):
+                visit(one.body)
+            before = one
+
+    visit(program.body)
+    return found

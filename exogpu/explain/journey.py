@@ -7,52 +7,24 @@ fails, with the syncs between.  Of the tasks it runs those of the two sides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
-from exogpu.amir.nodes import (
-    Alloc,
-    Arrive,
-    Await,
-    Check,
-    CheckBarrier,
-    CheckInitialised,
-    Clear,
-    Fence,
-    Initialise,
-    Loop,
-    Op,
-    Program,
-    Record,
-    Release,
-    Require,
+from exogpu.amir import nodes as amir
+from exogpu.amir.walk import (
+    begins_tasks,
+    loops_of,
+    operations,
+    path_to,
+    rewritten,
+    select_operations,
 )
-from exogpu.amir.walk import begins_tasks, loops_of, only, operations, path_to, rewritten
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Int, Point
-from exogpu.ir.types import QualSet, QualTL
+from exogpu.ir.types import QualSet, QualTL, Sym
+from exogpu.machine import literal_records, observer
 from exogpu.machine.literal import execute
-from exogpu.machine.literal_records import (
-    Element,
-    Given,
-    Grant,
-    Threads,
-    VisibilityRecord,
-    seeing,
-    shares,
-    taken,
-)
-from exogpu.machine.observer import (
-    Arrival,
-    Iteration,
-    Moment,
-    Observer,
-    Sync,
-    Waiting,
-)
-from exogpu.machine.violation import Violation
 
 PATIENCE: Final = 500_000
 """Steps of records and syncs after which a journey is given up: a few seconds."""
@@ -73,10 +45,10 @@ class Why(Enum):
 class PassedOn:
     """A sync that passes the access on."""
 
-    op: Sync
-    iteration: Iteration
-    threads: Threads
-    grant: Grant
+    op: observer.Sync
+    iteration: observer.Iteration
+    threads: literal_records.Threads
+    grant: literal_records.Grant
     after: PassedOn | None
     """The one that made it visible to this one's threads; None where the access itself did."""
     carried: QualSet = frozenset()
@@ -88,13 +60,13 @@ class PassedOn:
 class Missed:
     """A sync that does not pass the access on."""
 
-    op: Sync
-    iteration: Iteration
-    threads: Threads
+    op: observer.Sync
+    iteration: observer.Iteration
+    threads: literal_records.Threads
     why: Why
     seen: QualSet = frozenset()
     """The timelines on which the threads of this sync have seen it."""
-    tag: tuple[Element, int] | None = None
+    tag: tuple[literal_records.Element, int] | None = None
     """Of an Await: what carries the access instead, or the arrival that it waits for."""
     arrive: Missed | None = None
     """Of an Await: the Arrive that should have passed it on."""
@@ -106,12 +78,14 @@ class Missed:
 class Journey:
     """A visibility record on its way, in program order."""
 
-    record: VisibilityRecord
+    record: literal_records.VisibilityRecord
     passed: list[PassedOn] = field(default_factory=list)
     missed: list[Missed] = field(default_factory=list)
-    carried: dict[tuple[Element, int], PassedOn | None] = field(default_factory=dict)
+    carried: dict[tuple[literal_records.Element, int], PassedOn | None] = field(
+        default_factory=dict
+    )
     """By element and rank, the Arrive that tagged it; None for the access's trailing barrier."""
-    uncarried: dict[Element, list[tuple[int, Missed]]] = field(default_factory=dict)
+    uncarried: dict[literal_records.Element, list[tuple[int, Missed]]] = field(default_factory=dict)
     """By element, the Arrives that did not, with their ranks."""
 
 
@@ -120,15 +94,17 @@ class Unseen:
     """The journey that ends at a failing check, and the threads that do not see the access."""
 
     journey: Journey
-    blind: Threads
+    blind: literal_records.Threads
 
 
-def follow(program: Program, sizes: Mapping[str, int], violation: Violation) -> Unseen | None:
+def follow(
+    program: amir.Program, sizes: Mapping[str, int], violation: observer.Violation
+) -> Unseen | None:
     """The journey of the access that a violation names, up to its check.
 
     None where the access has no instance, or the way is too long.
     """
-    if violation.record_iteration is None or not isinstance(violation.check, Check):
+    if violation.record_iteration is None or not isinstance(violation.check, amir.Check):
         return None
     needed = _needed(program, violation)
     way = _Way(*needed, most=1)
@@ -140,7 +116,7 @@ def follow(program: Program, sizes: Mapping[str, int], violation: Violation) -> 
 
 
 def counts_at(
-    program: Program, sizes: Mapping[str, int], violation: Violation, barrier: Sym
+    program: amir.Program, sizes: Mapping[str, int], violation: observer.Violation, barrier: Sym
 ) -> tuple[int, int] | None:
     """Counts arrivals and awaits on the violation's element of a barrier before the operation that
     fails; None if the way there is too long."""
@@ -151,41 +127,47 @@ def counts_at(
     return state.arrives.get(violation.index, 0), state.awaits.get(violation.index, 0)
 
 
-def _needed(program: Program, violation: Violation) -> tuple[Program, Violation]:
+def _needed(
+    program: amir.Program, violation: observer.Violation
+) -> tuple[amir.Program, observer.Violation]:
     """The program without what cannot matter to a journey: other accesses, other elements, and
     data."""
     barriers = {v.name for v in program.variables if v.mechanism is not None}
     element = tuple(Point(Int(at)) for at in violation.index)
-    sides: dict[Op, Op] = {}
+    sides: dict[amir.Op, amir.Op] = {}
     for op in (violation.check, violation.record):
-        if isinstance(op, Check | Record):
+        if isinstance(op, amir.Check | amir.Record):
             sides[op] = replace(op, access=replace(op.access, coords=element))
         elif op is not None:
             sides[op] = op
 
-    def needed(op: Op) -> bool:
+    def needed(op: amir.Op) -> bool:
         match op:
-            case Alloc() | Release():
+            case amir.Alloc() | amir.Release():
                 return op.name in barriers
-            case Record() | Check() | Clear() | CheckBarrier():
+            case amir.Record() | amir.Check() | amir.Clear() | amir.CheckBarrier():
                 return op in sides
-            case Initialise() | CheckInitialised():
+            case amir.Initialise() | amir.CheckInitialised():
                 return False
-            case Require():
+            case amir.Require():
                 return False
             case _:
                 return True
 
-    body = rewritten(only(program.body, needed), {op: (new,) for op, new in sides.items()})
+    body = rewritten(
+        select_operations(program.body, needed), {op: (new,) for op, new in sides.items()}
+    )
     check, record = sides[violation.check], violation.record
     about = replace(violation, check=check, record=None if record is None else sides[record])
     return replace(program, body=body), about
 
 
-class _Way(Observer):
+class _Way(observer.Observer):
     """A run over the tasks of the access and of the check, up to the check."""
 
-    def __init__(self, program: Program, violation: Violation, most: int | None = None) -> None:
+    def __init__(
+        self, program: amir.Program, violation: observer.Violation, most: int | None = None
+    ) -> None:
         super().__init__()
         self.program = program
         self.violation = violation
@@ -193,46 +175,48 @@ class _Way(Observer):
         """How many of the access's records are followed; the first that fails is all it takes."""
         self.others = False
         """Whether it has made more than these."""
-        self.journeys: dict[VisibilityRecord, Journey] = {}
+        self.journeys: dict[literal_records.VisibilityRecord, Journey] = {}
         self.left = PATIENCE
         self.failure: Unseen | None = None
         self._over = False
-        self._signal: Arrival | Waiting | None = None
+        self._signal: observer.Arrival | observer.Waiting | None = None
         # Tasks of neither side order nothing between the two, unless barriers reside.
-        loops = [op for op in operations(program.body) if isinstance(op, Loop)]
+        loops = [op for op in operations(program.body) if isinstance(op, amir.Loop)]
         apart = not any(variable.resident for variable in program.variables)
         tasks = [op for op in loops if apart and begins_tasks(op.body)]
-        self._only: dict[Loop, set[int]] = {op: set() for op in tasks}
+        self._only: dict[amir.Loop, set[int]] = {op: set() for op in tasks}
         for side, iteration in (
             (violation.check, violation.iteration),
             (violation.record, violation.record_iteration),
         ):
             around = () if side is None else loops_of(path_to(program.body, side))
             for loop, (_, value) in zip(around, iteration or (), strict=False):
-                syncs = any(isinstance(op, Sync) for op in operations(loop.body))
+                syncs = any(isinstance(op, observer.Sync) for op in operations(loop.body))
                 if loop in self._only or not syncs:
                     self._only.setdefault(loop, set()).add(value)
 
-    def step(self, at: Moment) -> bool:
+    def step(self, at: observer.Moment) -> bool:
         """Up to the check, and not after it."""
         self.left -= 1 + len(self.journeys)
         if self._over or self.left < 0:
             return False
         self._over = at.op is self.violation.check and at.iteration == self.violation.iteration
-        return not (self._over and isinstance(at.op, CheckBarrier | Await))
+        return not (self._over and isinstance(at.op, amir.CheckBarrier | amir.Await))
 
-    def iterations(self, loop: Loop, values: range) -> Iterable[int]:
+    def iterations(self, loop: amir.Loop, values: range) -> Iterable[int]:
         """Selects the iterations on the way from the access to the check."""
         only = self._only.get(loop)
         return values if only is None else sorted(only & set(values))
 
-    def asks(self, at: Moment) -> bool:
+    def asks(self, at: observer.Moment) -> bool:
         """The instances of the two accesses."""
-        if isinstance(at.op, Record):
+        if isinstance(at.op, amir.Record):
             return at.iteration == self.violation.record_iteration
-        return self._over and isinstance(at.op, Check)
+        return self._over and isinstance(at.op, amir.Check)
 
-    def recorded(self, at: Moment, made: list[VisibilityRecord]) -> list[VisibilityRecord]:
+    def recorded(
+        self, at: observer.Moment, made: list[literal_records.VisibilityRecord]
+    ) -> list[literal_records.VisibilityRecord]:
         """The journeys begin."""
         self.others = self.most is not None and len(made) > self.most
         for record in made[: self.most]:
@@ -241,26 +225,35 @@ class _Way(Observer):
                 journey.carried |= dict.fromkeys((element, rank) for rank, *_ in tags)
         return made[: self.most]
 
-    def arrived(self, at: Moment, arrival: Arrival) -> None:
+    def arrived(self, at: observer.Moment, arrival: observer.Arrival) -> None:
         """Notes the arrival that an Arrive may pass on next."""
         self._signal = arrival
 
-    def awaited(self, at: Moment, waiting: Waiting) -> None:
+    def awaited(self, at: observer.Moment, waiting: observer.Waiting) -> None:
         """Notes the wait that an Await may pass on next."""
         self._signal = waiting
 
-    def passed(self, at: Moment, record: VisibilityRecord, given: Given) -> None:
+    def passed(
+        self,
+        at: observer.Moment,
+        record: literal_records.VisibilityRecord,
+        given: literal_records.Given,
+    ) -> None:
         """One more step of a journey."""
         journey, signal = self.journeys[record], self._signal
-        assert isinstance(at.op, Sync)
-        if isinstance(at.op, Await):
-            assert isinstance(signal, Waiting)
+        assert isinstance(at.op, observer.Sync)
+        if isinstance(at.op, amir.Await):
+            assert isinstance(signal, observer.Waiting)
             _awaited(journey, at.op, at, given, signal)
             return
-        arrival = signal if isinstance(at.op, Arrive) and isinstance(signal, Arrival) else None
+        arrival = (
+            signal
+            if isinstance(at.op, amir.Arrive) and isinstance(signal, observer.Arrival)
+            else None
+        )
         targets = () if arrival is None else arrival.targets
         rank = -1 if arrival is None else arrival.rank
-        if given.grant is Grant.NOTHING:
+        if given.grant is literal_records.Grant.NOTHING:
             missed = _missed(record, at.op, at)
             for target in targets:
                 journey.uncarried.setdefault(target, []).append((rank, missed))
@@ -273,15 +266,30 @@ class _Way(Observer):
         for target in targets:
             journey.carried.setdefault((target, rank), passed)
 
-    def checked(self, at: Moment, record: Moment, unseen: list[VisibilityRecord]) -> None:
+    def checked(
+        self,
+        at: observer.Moment,
+        record: observer.Moment,
+        unseen: list[literal_records.VisibilityRecord],
+    ) -> None:
         """The journey's end."""
         op = at.op
-        if unseen and self.failure is None and isinstance(op, Check):
-            seen = frozenset() if op.convergent else seeing(unseen[0], op.level, op.timelines)
+        if unseen and self.failure is None and isinstance(op, amir.Check):
+            seen = (
+                frozenset()
+                if op.convergent
+                else literal_records.seeing(unseen[0], op.level, op.timelines)
+            )
             self.failure = Unseen(self.journeys[unseen[0]], at.threads - seen)
 
 
-def _awaited(journey: Journey, op: Await, at: Moment, given: Given, waiting: Waiting) -> None:
+def _awaited(
+    journey: Journey,
+    op: amir.Await,
+    at: observer.Moment,
+    given: literal_records.Given,
+    waiting: observer.Waiting,
+) -> None:
     element, bound = waiting.element, waiting.bound
     if given.rank is None:
         why, tag, arrive = _unreleased(journey, element, bound)
@@ -293,7 +301,9 @@ def _awaited(journey: Journey, op: Await, at: Moment, given: Given, waiting: Wai
     journey.passed.append(passed)
 
 
-def _missed(record: VisibilityRecord, op: Fence | Arrive, at: Moment) -> Missed:
+def _missed(
+    record: literal_records.VisibilityRecord, op: amir.Fence | amir.Arrive, at: observer.Moment
+) -> Missed:
     seen = seen_on(record, at.threads)
     why = Why.UNSEEN
     if seen:
@@ -301,37 +311,43 @@ def _missed(record: VisibilityRecord, op: Fence | Arrive, at: Moment) -> Missed:
     return Missed(op, at.iteration, at.threads, why, seen)
 
 
-def seen_on(record: VisibilityRecord, threads: Threads) -> QualSet:
+def seen_on(record: literal_records.VisibilityRecord, threads: literal_records.Threads) -> QualSet:
     """The timelines on which some of the threads have seen the access."""
     found: set[QualTL] = set()
-    if record.timeline is not None and shares(record.own, threads):
+    if record.timeline is not None and literal_records.shares(record.own, threads):
         found.add(record.timeline)
     for level in (record.full, record.temporal):
-        found |= {timeline for timeline, seeing in level.items() if shares(seeing, threads)}
+        found |= {
+            timeline
+            for timeline, seeing in level.items()
+            if literal_records.shares(seeing, threads)
+        }
     return frozenset(found)
 
 
-def granted(passed: PassedOn) -> QualSet:
+def granted_timelines(passed: PassedOn) -> QualSet:
     """The timelines on which a sync makes the access visible, or orders it in time."""
     op = passed.op
-    return frozenset() if isinstance(op, Arrive) else op.full | op.temporal
+    return frozenset() if isinstance(op, amir.Arrive) else op.full | op.temporal
 
 
-def _parent(journey: Journey, op: Fence | Arrive, threads: Threads) -> PassedOn | None:
+def _parent(
+    journey: Journey, op: amir.Fence | amir.Arrive, threads: literal_records.Threads
+) -> PassedOn | None:
     """The first sync that made the access visible to these threads; None where they made it."""
     record = journey.record
-    pre = taken(op.transitive, op.pre, record)
-    if record.timeline in pre and shares(record.own, threads):
+    pre = literal_records.taken(op.transitive, op.pre, record)
+    if record.timeline in pre and literal_records.shares(record.own, threads):
         return None
     for passed in journey.passed:
-        if shares(passed.threads, threads) and granted(passed) & pre:
+        if literal_records.shares(passed.threads, threads) and granted_timelines(passed) & pre:
             return passed
     return None
 
 
 def _unreleased(
-    journey: Journey, element: Element, bound: int
-) -> tuple[Why, tuple[Element, int] | None, Missed | None]:
+    journey: Journey, element: literal_records.Element, bound: int
+) -> tuple[Why, tuple[literal_records.Element, int] | None, Missed | None]:
     """Explains why an Await on this element, up to this rank, finds no tag of the access."""
     here = [rank for rank, *_ in journey.record.tags.get(element, ())]
     waited = [missed for rank, missed in journey.uncarried.get(element, ()) if rank <= bound]
@@ -347,3 +363,46 @@ def _unreleased(
         if name == element[0] and tags:
             return Why.ELEMENT, ((name, index), min(rank for rank, *_ in tags)), None
     return Why.EARLIER, (element, bound), None
+
+
+# Roles that have a loop each, one after the other, as the branches of a CUDA kernel have.
+
+
+def loops_apart(
+    program: amir.Program | None, wait: amir.Await, arrives: Sequence[amir.Arrive]
+) -> tuple[amir.Loop, amir.Loop] | None:
+    """The loop of an Await and that of the first Arrive which it waits for, if the one is over, in
+    program order, before that of any of the Arrives begins."""
+    if program is None:
+        return None
+    order = {op: at for at, op in enumerate(operations(program.body))}
+    found = [
+        _separate_loops(program, wait, op)
+        for op in sorted(arrives, key=lambda op: order.get(op, -1))
+    ]
+    if not found or None in found or any(order.get(op, -1) < order[wait] for op in arrives):
+        return None
+    return found[0]
+
+
+def advice_of(loops: tuple[amir.Loop, amir.Loop]) -> str:
+    """Returns advice on what to write instead."""
+    first, second = (loop.origin.span.line for loop in loops)
+    return (
+        f"a kernel is read in sequence, and the loop at line {first} is over before that at line "
+        f"{second} begins: write one loop with the steps of both roles, each in its own `with "
+        "CudaWarps(...)`"
+    )
+
+
+def _separate_loops(
+    program: amir.Program, wait: amir.Await, arrive: amir.Arrive
+) -> tuple[amir.Loop, amir.Loop] | None:
+    mine, theirs = (list(path_to(program.body, op)) for op in (wait, arrive))
+    while mine and theirs and mine[0][1] is theirs[0][1]:
+        mine, theirs = mine[1:], theirs[1:]
+    first, second = (
+        next((o for _, o in rest if isinstance(o, amir.Loop) and not o.threads), None)
+        for rest in (mine, theirs)
+    )
+    return None if first is None or second is None else (first, second)

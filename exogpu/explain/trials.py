@@ -10,30 +10,17 @@ from math import inf
 from time import process_time
 from typing import Final, Protocol, TypeAlias
 
-from exogpu.amir.nodes import (
-    Alloc,
-    Check,
-    CheckBarrier,
-    CheckInitialised,
-    Clear,
-    Initialise,
-    Op,
-    Program,
-    Record,
-    Release,
-    Require,
-)
-from exogpu.amir.walk import only
-from exogpu.explain.editing import applied
-from exogpu.explain.edits import Between, Counted, Delayed, Drained, Edit, Repair, Skip
-from exogpu.explain.expansions import alike
+from exogpu.amir import nodes as amir
+from exogpu.amir.walk import select_operations
+from exogpu.diagnostics.errors import Span
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.explain import edits
+from exogpu.explain.apply_edits import apply_edit
 from exogpu.ir.walk import holds
 from exogpu.machine import fast
 from exogpu.machine.literal_state import OutsideError
-from exogpu.machine.violation import Violation
-from exogpu.result.errors import Span
-from exogpu.result.verdict import HazardKind
-from exogpu.solvers.workers import cut_short
+from exogpu.machine.observer import Violation
+from exogpu.solvers.processes import cut_short
 
 Pair: TypeAlias = tuple[HazardKind, str, Span | None, Span]
 """Kind, variable and the two statements."""
@@ -74,7 +61,7 @@ def pair_of(violation: Violation) -> Pair:
 class Judge(Protocol):
     """Judges repairs without running the program."""
 
-    def mends(self, violation: Violation, key: Hashable, changed: Program) -> bool | None:
+    def mends(self, violation: Violation, key: Hashable, changed: amir.Program) -> bool | None:
         """Returns whether a change mends a violation and brings no other; None if it cannot tell.
 
         The key differs for different changes.
@@ -84,7 +71,7 @@ class Judge(Protocol):
 class Writer(Protocol):
     """Makes repairs in the procedure that a program was lowered from."""
 
-    def written(self, repair: Repair) -> Iterable[tuple[Repair, Program]]:
+    def written(self, repair: edits.Repair) -> Iterable[tuple[edits.Repair, amir.Program]]:
         """The ways to make a repair that are well-formed, and the program of each."""
 
 
@@ -114,7 +101,7 @@ class Budget:
             self.left -= process_time() - start
 
     def run(
-        self, program: Program, sizes: Mapping[str, int], most: float = inf
+        self, program: amir.Program, sizes: Mapping[str, int], most: float = inf
     ) -> tuple[Violation, ...] | None:
         """The first violation of each pair of operations; None where that takes too long."""
         if not self.allows(most):
@@ -140,7 +127,7 @@ class Trials:
 
     def __init__(
         self,
-        program: Program,
+        program: amir.Program,
         sizes: Mapping[str, int],
         found: Iterable[Violation] | None = None,
         *,
@@ -160,15 +147,17 @@ class Trials:
         if found is not None:
             self._before[tuple(sizes.values())] = frozenset(map(pair_of, found))
         self._after: dict[tuple[Hashable, Key], frozenset[Pair] | None] = {}
-        self._changed: dict[Edit, Program | None] = {}
+        self._changed: dict[edits.Edit, amir.Program | None] = {}
 
-    def helpful(self, violation: Violation, repairs: Iterable[Repair]) -> Iterator[Repair]:
+    def helpful(
+        self, violation: Violation, repairs: Iterable[edits.Repair]
+    ) -> Iterator[edits.Repair]:
         """The repairs without which the hazard is there, and with which it is gone."""
         return (
             found for repair in repairs if (found := self._helpful(violation, repair)) is not None
         )
 
-    def _helpful(self, violation: Violation, repair: Repair) -> Repair | None:
+    def _helpful(self, violation: Violation, repair: edits.Repair) -> edits.Repair | None:
         """The repair as it is written, if it helps."""
         if not self._budget.allows():
             return None
@@ -189,21 +178,26 @@ class Trials:
                 return made
         return None
 
-    def _is_only_written(self, edit: Edit) -> bool:
+    def _is_only_written(self, edit: edits.Edit) -> bool:
         """Returns whether an edit is tried only as a change of the procedure.
 
         If a statement is read several times, the procedure tells which readings belong together.
         """
         match edit:
-            case Drained() | Delayed() | Counted():
+            case edits.Drained() | edits.Delayed() | edits.Counted():
                 return True
-            case Between(violation=violation):
+            case edits.Between(violation=violation):
                 ops = (violation.check, violation.record)
-                return any(op is not None and len(alike(self._program, op)) > 1 for op in ops)
+                return any(
+                    op is not None and len(edits.copies_of_statement(self._program, op)) > 1
+                    for op in ops
+                )
             case _:
                 return False
 
-    def _helps(self, violation: Violation, edit: Edit, key: Hashable, changed: Program) -> bool:
+    def _helps(
+        self, violation: Violation, edit: edits.Edit, key: Hashable, changed: amir.Program
+    ) -> bool:
         """Returns whether the hazard is gone, and no other one has come."""
         if self._judge is not None:
             with self._budget.spent():
@@ -212,13 +206,15 @@ class Trials:
                 return answer and self._run(_barriers_alone(changed), self._sizes) is not None
         return self._helps_at_sizes(pair_of(violation), edit, key, changed)
 
-    def _helps_at_sizes(self, pair: Pair, edit: Edit, key: Hashable, changed: Program) -> bool:
+    def _helps_at_sizes(
+        self, pair: Pair, edit: edits.Edit, key: Hashable, changed: amir.Program
+    ) -> bool:
         """Returns whether an edit removes the hazard at the sizes that are tried.
 
         An Await that skips more puts off the step that fails: it has to help twice as far, too.
         """
         sizes = list(self._tried(pair))
-        if isinstance(edit, Skip) and sizes == [self._sizes]:
+        if isinstance(edit, edits.Skip) and sizes == [self._sizes]:
             sizes += _doubled(self._program, self._sizes)
         return all(self._better(pair, key, changed, each) for each in sizes)
 
@@ -243,7 +239,7 @@ class Trials:
         return self._before[key]
 
     def _better(
-        self, pair: Pair, key: Hashable, changed: Program, sizes: Mapping[str, int]
+        self, pair: Pair, key: Hashable, changed: amir.Program, sizes: Mapping[str, int]
     ) -> bool:
         at = key, tuple(sizes.values())
         if at not in self._after:
@@ -252,12 +248,12 @@ class Trials:
         before = self._pairs_before(sizes) if after is not None else None
         return before is not None and after is not None and after <= before - {pair}
 
-    def _applied(self, edit: Edit) -> Program | None:
+    def _applied(self, edit: edits.Edit) -> amir.Program | None:
         if edit not in self._changed:
-            self._changed[edit] = applied(self._program, edit)
+            self._changed[edit] = apply_edit(self._program, edit)
         return self._changed[edit]
 
-    def _run(self, program: Program, sizes: Mapping[str, int]) -> frozenset[Pair] | None:
+    def _run(self, program: amir.Program, sizes: Mapping[str, int]) -> frozenset[Pair] | None:
         """The pairs of statements at fault; None where that takes too long, or an edit has moved a
         statement to where its barrier has no element."""
         try:
@@ -267,26 +263,32 @@ class Trials:
         return None if found is None else frozenset(map(pair_of, found))
 
 
-def _barriers_alone(program: Program) -> Program:
+def _barriers_alone(program: amir.Program) -> amir.Program:
     """The program without accesses to data: what is left shows whether each barrier that is named
     has the element."""
     barriers = {v.name for v in program.variables if v.mechanism is not None}
 
-    def kept(op: Op) -> bool:
+    def kept(op: amir.Op) -> bool:
         match op:
-            case Alloc() | Release():
+            case amir.Alloc() | amir.Release():
                 return op.name in barriers
-            case Record() | Check() | Clear() | Initialise() | CheckInitialised():
+            case (
+                amir.Record()
+                | amir.Check()
+                | amir.Clear()
+                | amir.Initialise()
+                | amir.CheckInitialised()
+            ):
                 return False
-            case CheckBarrier() | Require():
+            case amir.CheckBarrier() | amir.Require():
                 return False
             case _:
                 return True
 
-    return replace(program, body=only(program.body, kept))
+    return replace(program, body=select_operations(program.body, kept))
 
 
-def _larger(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+def _larger(program: amir.Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """Larger sizes that the preconditions admit, the largest first: the others are for where that
     takes too long."""
     for most in (FACTOR, 9, 3, 2):
@@ -297,14 +299,14 @@ def _larger(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, in
             yield larger
 
 
-def _doubled(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+def _doubled(program: amir.Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """Twice the sizes that are large, if the preconditions admit them."""
     doubled = {name: 2 * value if value > FEW else value for name, value in sizes.items()}
     if doubled != sizes and _admitted(program, doubled):
         yield doubled
 
 
-def _smaller(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+def _smaller(program: amir.Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """Smaller sizes that the preconditions admit, the smallest first."""
     for factor in (16, 4):
         smaller = {
@@ -315,6 +317,6 @@ def _smaller(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str, i
             yield smaller
 
 
-def _admitted(program: Program, sizes: Mapping[str, int]) -> bool:
+def _admitted(program: amir.Program, sizes: Mapping[str, int]) -> bool:
     sigma = {p.name: sizes[p.name.name] for p in program.params}
     return all(holds(condition, sigma) for condition in program.preconditions)

@@ -3,40 +3,66 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Protocol, runtime_checkable
 
-from exogpu.frontend.callables import HasProc, InstrTemplate, Refused
+from exogpu.diagnostics.errors import Diagnostic, ExoGpuError, Note
 from exogpu.frontend.control import control
 from exogpu.frontend.data import access
 from exogpu.frontend.scope import Barrier, Context, Data, Reject
-from exogpu.frontend.spelling import meant
-from exogpu.ir.nodes import (
-    Access,
-    Argument,
-    CallInstr,
-    CallProc,
-    Const,
-    ControlParam,
-    DataParam,
-    Instr,
-    Interval,
-    Param,
-    Proc,
-)
+from exogpu.frontend.suggestions import closest_name
+from exogpu.ir import nodes
 from exogpu.ir.types import DataType, Space
-from exogpu.result.errors import ExoGpuError, Note
+
+# Callees of a procedure: procedures, and instructions with compile-time parameters.
+
+
+@runtime_checkable
+class HasProc(Protocol):
+    """A procedure object; `ir` is None if its definition was refused."""
+
+    @property
+    def ir(self) -> nodes.Proc | None: ...
+
+
+@runtime_checkable
+class Refused(Protocol):
+    """A procedure object that says why its definition was refused."""
+
+    @property
+    def refusals(self) -> tuple[Diagnostic, ...]:
+        """All that reading the definition found."""
+        ...
+
+
+@runtime_checkable
+class InstrTemplate(Protocol):
+    """An instruction before its compile-time parameters are known."""
+
+    @property
+    def constant_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """The others: data and control."""
+        ...
+
+    def instantiate(self, constants: Mapping[str, object]) -> nodes.Instr:
+        """The instruction for these compile-time parameters; raises ExoGpuError."""
+        ...
 
 
 def call(
     target: object, node: ast.Call, trailing: list[ast.expr], stmt: ast.stmt, ctx: Context
-) -> CallInstr | CallProc:
+) -> nodes.CallInstr | nodes.CallProc:
     """`p(...)` or `g(...) >> z[...]`, of the Python value that is called."""
     span = ctx.source.span(stmt)
     if isinstance(target, InstrTemplate):
         instr, keywords = _instantiate(target, node, ctx)
         arguments = _arguments(instr.name, instr.params, node, keywords, ctx)
         _right_scope(instr, node, ctx)
-        return CallInstr(instr, arguments, _trailing(instr, node, trailing, ctx), span=span)
+        return nodes.CallInstr(instr, arguments, _trailing(instr, node, trailing, ctx), span=span)
     if isinstance(target, HasProc):
         if target.ir is None:
             raise _ill_formed(target, node, ctx)
@@ -49,8 +75,8 @@ def call(
                 node,
                 "call procedures at CPU scope; at CUDA scope call instructions",
             )
-        proc: Proc = target.ir
-        return CallProc(
+        proc: nodes.Proc = target.ir
+        return nodes.CallProc(
             proc, _arguments(proc.name, proc.params, node, node.keywords, ctx), span=span
         )
     raise ctx.reject(
@@ -74,7 +100,7 @@ def _ill_formed(target: HasProc, node: ast.Call, ctx: Context) -> Reject:
 
 def _instantiate(
     template: InstrTemplate, node: ast.Call, ctx: Context
-) -> tuple[Instr, list[ast.keyword]]:
+) -> tuple[nodes.Instr, list[ast.keyword]]:
     constants: dict[str, object] = {}
     rest: list[ast.keyword] = []
     for keyword in node.keywords:
@@ -117,12 +143,12 @@ def _no_parameter(name: str, keyword: ast.keyword, takes: tuple[str, ...], ctx: 
         problem, close = f"{name} is given parameters without their names", None
         remedy = f"write each by its name in place of **; {remedy}"
     else:
-        problem, close = f"{name} has no parameter {keyword.arg}", meant(keyword.arg, takes)
+        problem, close = f"{name} has no parameter {keyword.arg}", closest_name(keyword.arg, takes)
     help = f"did you mean {close}? {remedy}" if close else remedy
     return ctx.reject("T222", problem, keyword.value, help)
 
 
-def _right_scope(instr: Instr, node: ast.Call, ctx: Context) -> None:
+def _right_scope(instr: nodes.Instr, node: ast.Call, ctx: Context) -> None:
     if ctx.instruction:
         raise ctx.reject(
             "S305", "an instruction's body calls an instruction", node, "write out its meaning"
@@ -141,11 +167,11 @@ def _right_scope(instr: Instr, node: ast.Call, ctx: Context) -> None:
 
 def _arguments(
     name: str,
-    params: tuple[Param, ...],
+    params: tuple[nodes.Param, ...],
     node: ast.Call,
     keywords: list[ast.keyword],
     ctx: Context,
-) -> tuple[Argument, ...]:
+) -> tuple[nodes.Argument, ...]:
     given: dict[str, ast.expr] = {}
     for param, value in zip(params, node.args, strict=False):
         given[param.name.name] = value
@@ -166,15 +192,17 @@ def _arguments(
     return tuple(_argument(p, given[p.name.name], ctx) for p in params)
 
 
-def _argument(param: Param, node: ast.expr, ctx: Context) -> Argument:
+def _argument(param: nodes.Param, node: ast.expr, ctx: Context) -> nodes.Argument:
     match param:
-        case ControlParam():
+        case nodes.ControlParam():
             return control(node, ctx)
-        case DataParam():
+        case nodes.DataParam():
             return _data_argument(param, node, ctx)
 
 
-def _data_argument(param: DataParam, node: ast.expr, ctx: Context) -> Access | Const:
+def _data_argument(
+    param: nodes.DataParam, node: ast.expr, ctx: Context
+) -> nodes.Access | nodes.Const:
     if ctx.is_python(node):
         raise ctx.reject(
             "T223",
@@ -188,7 +216,7 @@ def _data_argument(param: DataParam, node: ast.expr, ctx: Context) -> Access | C
         raise ctx.reject(
             "T206", f"{meaning.name} is a barrier, not data", node, "pass a data variable", declared
         )
-    rank = sum(isinstance(c, Interval) for c in window.coords)
+    rank = sum(isinstance(c, nodes.Interval) for c in window.coords)
     if rank != len(param.shape):
         raise ctx.reject(
             "T224",
@@ -231,7 +259,7 @@ def _data_argument(param: DataParam, node: ast.expr, ctx: Context) -> Access | C
     return window
 
 
-def _moved(given: Data, param: DataParam) -> str:
+def _moved(given: Data, param: nodes.DataParam) -> str:
     """Suggests how a variable gets into the memory that a parameter asks for."""
     remedy = f"declare {given.name} @ {param.memory.name}, or use another instruction"
     if param.memory.swizzle and given.memory.space is Space.SHARED:
@@ -240,8 +268,8 @@ def _moved(given: Data, param: DataParam) -> str:
 
 
 def _trailing(
-    instr: Instr, node: ast.Call, trailing: list[ast.expr], ctx: Context
-) -> Access | None:
+    instr: nodes.Instr, node: ast.Call, trailing: list[ast.expr], ctx: Context
+) -> nodes.Access | None:
     if not trailing:
         if instr.trailing_required and instr.trailing is not None:
             raise ctx.reject(
@@ -262,7 +290,7 @@ def _trailing(
             trailing[0],
             f"declare a barrier @ {instr.trailing.value}",
         )
-    intervals = sum(isinstance(c, Interval) for c in window.coords)
+    intervals = sum(isinstance(c, nodes.Interval) for c in window.coords)
     if intervals < len(instr.trailing_units):  # Others are of roles.
         raise ctx.reject(
             "T231",

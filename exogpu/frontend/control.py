@@ -6,24 +6,9 @@ import ast
 from functools import reduce
 from typing import Final, Literal
 
-from exogpu.frontend.python_words import no_control
 from exogpu.frontend.scope import Broken, Context, Control, Formula, Reject
-from exogpu.ir.nodes import (
-    Add,
-    And,
-    BExpr,
-    CExpr,
-    Compare,
-    CVar,
-    FloorDiv,
-    Int,
-    Mod,
-    Mul,
-    Not,
-    Or,
-    Sub,
-    Truth,
-)
+from exogpu.frontend.suggestions import no_control
+from exogpu.ir import nodes as ir
 
 _COMPARISONS: Final[dict[type[ast.cmpop], Literal["==", "!=", "<", "<=", ">", ">="]]] = {
     ast.Eq: "==",
@@ -39,7 +24,7 @@ LIMIT: Final = 2**63
 """Sizes, indices and constants are 64-bit integers with a sign."""
 
 
-def control(node: ast.expr, ctx: Context) -> CExpr:
+def control(node: ast.expr, ctx: Context) -> ir.CExpr:
     """A control expression (figure CExpr).
 
     The operators are the language's also where all operands are Python's: `7 / 3` is 2.
@@ -48,19 +33,19 @@ def control(node: ast.expr, ctx: Context) -> CExpr:
     match node:
         case ast.UnaryOp(op=ast.USub()):
             term = control(node.operand, ctx)
-            if isinstance(term, Int):
+            if isinstance(term, ir.Int):
                 return _constant(-term.value, node, ctx)
-            return Mul(-1, term, span)
+            return ir.Mul(-1, term, span)
         case ast.BinOp(op=ast.FloorDiv() | ast.Div()):
             term, divisor = control(node.left, ctx), _divisor(node.right, ctx)
-            if isinstance(term, Int):
+            if isinstance(term, ir.Int):
                 return _constant(term.value // divisor, node, ctx)
-            return FloorDiv(term, divisor, span)
+            return ir.FloorDiv(term, divisor, span)
         case ast.BinOp(op=ast.Mod()):
             term, divisor = control(node.left, ctx), _divisor(node.right, ctx)
-            if isinstance(term, Int):
+            if isinstance(term, ir.Int):
                 return _constant(term.value % divisor, node, ctx)
-            return Mod(term, divisor, span)
+            return ir.Mod(term, divisor, span)
         case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult()):
             return _binary(node, ctx)
         case _ if ctx.is_python(node):
@@ -68,7 +53,7 @@ def control(node: ast.expr, ctx: Context) -> CExpr:
         case ast.Name():
             match ctx.lookup(node.id):
                 case Control(name):
-                    return CVar(name, span)
+                    return ir.CVar(name, span)
                 case Formula(value):
                     return value
                 case Broken():
@@ -108,27 +93,27 @@ def control(node: ast.expr, ctx: Context) -> CExpr:
             raise _not_affine(node, ast.unparse(node), ctx)
 
 
-def _binary(node: ast.BinOp, ctx: Context) -> CExpr:
+def _binary(node: ast.BinOp, ctx: Context) -> ir.CExpr:
     """A sum, a difference or a product."""
     span = ctx.source.span(node)
     match node.op, control(node.left, ctx), control(node.right, ctx):
-        case ast.Add(), Int(a), Int(b):
+        case ast.Add(), ir.Int(a), ir.Int(b):
             return _constant(a + b, node, ctx)
         case ast.Add(), left, right:
-            return Add(left, right, span)
-        case ast.Sub(), Int(a), Int(b):
+            return ir.Add(left, right, span)
+        case ast.Sub(), ir.Int(a), ir.Int(b):
             return _constant(a - b, node, ctx)
         case ast.Sub(), left, right:
-            return Sub(left, right, span)
-        case _, Int(a), Int(b):
+            return ir.Sub(left, right, span)
+        case _, ir.Int(a), ir.Int(b):
             return _constant(a * b, node, ctx)
-        case (_, Int(factor), term) | (_, term, Int(factor)):
-            return Mul(factor, term, span)
+        case (_, ir.Int(factor), term) | (_, term, ir.Int(factor)):
+            return ir.Mul(factor, term, span)
         case _:
             raise _not_affine(node, "a product of two variables", ctx)
 
 
-def _constant(value: object, node: ast.expr, ctx: Context) -> Int:
+def _constant(value: object, node: ast.expr, ctx: Context) -> ir.Int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ctx.reject(
             "T202",
@@ -140,13 +125,13 @@ def _constant(value: object, node: ast.expr, ctx: Context) -> Int:
         raise ctx.reject(
             "T202", "the integer does not fit in 64 bits", node, "use an integer below 2 ** 63"
         )
-    return Int(int(value), ctx.source.span(node))  # Of an enumeration's member, its value.
+    return ir.Int(int(value), ctx.source.span(node))  # Of an enumeration's member, its value.
 
 
 def integer(node: ast.expr, ctx: Context) -> int:
     """An integer that is known while the procedure is read."""
     found = control(node, ctx) if ctx.is_python(node) else None
-    if not isinstance(found, Int):
+    if not isinstance(found, ir.Int):
         raise ctx.reject(
             "P104",
             f"{ast.unparse(node)} must be known when the procedure is read",
@@ -156,17 +141,19 @@ def integer(node: ast.expr, ctx: Context) -> int:
     return found.value
 
 
-def condition(node: ast.expr, ctx: Context) -> BExpr:
+def condition(node: ast.expr, ctx: Context) -> ir.BExpr:
     """A boolean expression (figure BExpr)."""
     span = ctx.source.span(node)
     if ctx.is_python(node):
-        return Truth(ctx.evaluate(node, bool) is True, span)
+        return ir.Truth(ctx.evaluate(node, bool) is True, span)
     match node:
         case ast.BoolOp():
             return _conjunction_or_disjunction(node, ctx)
         case ast.UnaryOp(op=ast.Not()):
             term = condition(node.operand, ctx)
-            return Truth(not term.value, span) if isinstance(term, Truth) else Not(term, span)
+            return (
+                ir.Truth(not term.value, span) if isinstance(term, ir.Truth) else ir.Not(term, span)
+            )
         case ast.Compare():
             if not all(type(op) in _COMPARISONS for op in node.ops):
                 raise ctx.reject(
@@ -177,8 +164,10 @@ def condition(node: ast.expr, ctx: Context) -> BExpr:
                 )
             terms = [control(n, ctx) for n in (node.left, *node.comparators)]
             pairs = zip(node.ops, terms, terms[1:], strict=False)
-            parts: list[BExpr] = [Compare(_COMPARISONS[type(o)], a, b, span) for o, a, b in pairs]
-            return reduce(lambda a, b: And(a, b, span), parts)
+            parts: list[ir.BExpr] = [
+                ir.Compare(_COMPARISONS[type(o)], a, b, span) for o, a, b in pairs
+            ]
+            return reduce(lambda a, b: ir.And(a, b, span), parts)
         case _:
             raise ctx.reject(
                 "P106",
@@ -189,19 +178,19 @@ def condition(node: ast.expr, ctx: Context) -> BExpr:
             )
 
 
-def _conjunction_or_disjunction(node: ast.BoolOp, ctx: Context) -> BExpr:
+def _conjunction_or_disjunction(node: ast.BoolOp, ctx: Context) -> ir.BExpr:
     """Conditions of which all or one shall hold.  What Python values decide is resolved: after a
     false one, of all, no other is read."""
     span = ctx.source.span(node)
-    make, decided = (And, False) if isinstance(node.op, ast.And) else (Or, True)
-    parts: list[BExpr] = []
+    make, decided = (ir.And, False) if isinstance(node.op, ast.And) else (ir.Or, True)
+    parts: list[ir.BExpr] = []
     for value in node.values:
         part = condition(value, ctx)
-        if not isinstance(part, Truth):
+        if not isinstance(part, ir.Truth):
             parts.append(part)
         elif part.value is decided:
-            return Truth(decided, span)
-    return reduce(lambda a, b: make(a, b, span), parts) if parts else Truth(not decided, span)
+            return ir.Truth(decided, span)
+    return reduce(lambda a, b: make(a, b, span), parts) if parts else ir.Truth(not decided, span)
 
 
 def _divisor(node: ast.expr, ctx: Context) -> int:

@@ -4,33 +4,124 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from string import Formatter
 from textwrap import indent
 from typing import TypeVar
 
+from exogpu.diagnostics.errors import Diagnostic, ExoGpuError, Span
 from exogpu.frontend import limits
-from exogpu.frontend.addresses import addressed
-from exogpu.frontend.atomics import check_atomic
-from exogpu.frontend.in_place import check_in_place
+from exogpu.frontend.operand_checks import check_atomic
 from exogpu.frontend.procedures import parameters, read_body, split_docstring, split_preconditions
 from exogpu.frontend.scope import Constant, Context
 from exogpu.frontend.source import Source, source_of
 from exogpu.hw.units import standalone_thread
-from exogpu.ir.nodes import Assign, Block, Contract, DataParam, Instr, Reduce, Truth
-from exogpu.ir.types import (
-    AccessMode,
-    BarrierMechanism,
-    CollUnit,
-    Memcpy,
-    Memset,
-    Operand,
-    QualTL,
-    Space,
-)
-from exogpu.ir.walk import reads, walk
-from exogpu.result.errors import Diagnostic, ExoGpuError
+from exogpu.ir import nodes as ir
+from exogpu.ir import types
+from exogpu.ir.walk import accesses, reads, walk
+
+# Instructions that work in place, element by element, on operands that are one window.
+
+
+def check_in_place(
+    name: str, named: tuple[str, ...], params: tuple[ir.Param, ...], body: ir.Block, span: Span
+) -> Iterator[Diagnostic]:
+    """Yields the reasons why an instruction cannot work in place on the parameters that it names
+    (T245)."""
+    data = {p.name.name: p for p in params if isinstance(p, ir.DataParam)}
+    chosen = [data[n] for n in named if n in data]
+    for missing in (n for n in named if n not in data):
+        yield _refused(name, f"{missing} is none of its data parameters", span)
+    for param in chosen[1:]:
+        if (param.shape, param.dtype) != (chosen[0].shape, chosen[0].dtype):
+            other = chosen[0].name
+            yield _refused(name, f"{param.name} has not the type of {other}", param.span)
+    if chosen and not _element_by_element(body, frozenset(p.name for p in chosen), ()):
+        yield _refused(name, "its body does not go element by element", span)
+
+
+def _refused(name: str, why: str, span: Span) -> Diagnostic:
+    return Diagnostic(
+        "T245",
+        f"{name} does not work in place: {why}",
+        span,
+        "let the body be loops around one statement, which takes these operands at the index of "
+        "all its iterators; or leave in_place out",
+    )
+
+
+def _element_by_element(
+    block: ir.Block, names: frozenset[types.Sym], iterators: tuple[types.Sym, ...]
+) -> bool:
+    """Tests whether one statement an iteration takes the operands, at an index of its own."""
+    match [stmt for stmt in block if not isinstance(stmt, ir.Pass)]:
+        case []:
+            return True
+        case [ir.For() as loop]:
+            return _element_by_element(loop.body, names, (*iterators, loop.iterator))
+        case [ir.If() as branch]:
+            return all(
+                _element_by_element(part, names, iterators) for part in (branch.body, branch.orelse)
+            )
+        case [ir.Assign() | ir.Reduce() as stmt]:
+            own = {ir.Point(ir.CVar(i)) for i in iterators}
+            indices = [a.coords for a in accesses(stmt) if a.name in names]
+            return all(set(index) == own and len(index) == len(own) for index in indices)
+        case _:
+            return False
+
+
+# Addresses of operands in memory, as fields of an instruction's text.
+#
+# A field `{src}` is a pointer to the first element of a window, `{src.strides[0]}` the distance
+# of neighbours in its first dimension, `{src.ld}` that in the last but one. Of a dimension whose
+# distance the text does not take, it can only know that nothing lies between the rows, or what
+# its placement says.
+
+_FIELD = re.compile(r"(\w+)(?:\.(ld)$|\.strides\[(-?\d+)\]|.*)")
+
+
+def addressed(param: ir.DataParam, template: str, span: Span) -> ir.DataParam:
+    """The parameter with a placement of all that the text takes for granted.
+
+    Raises ExoGpuError (T221) where the text takes a distance and not one further out.
+    """
+    operand, memory = param.operand, param.memory
+    if operand is None or param.window is not None:
+        return param
+    fields = [_FIELD.match(field) for _, field, _, _ in Formatter().parse(template) if field]
+    own = [one for one in fields if one is not None and one[1] == param.name.name]
+    if not own or memory.space not in (
+        types.Space.GLOBAL,
+        types.Space.SHARED,
+        types.Space.GRID_CONSTANT,
+    ):
+        return param
+    rank = len(param.shape) - len(operand.units)
+    known = {rank - 2 if one[2] else int(one[3]) % rank for one in own if one[2] or one[3]}
+    asked = operand.placement or types.Placement(adjacent=0)
+    if asked.pitch:
+        known.add(rank - 2)
+    adjacent = rank - max(known, default=-1) - 1
+    if untold := set(range(rank - adjacent)) - known:
+        dim, name = min(untold), param.name.name
+        raise ExoGpuError(
+            [
+                Diagnostic(
+                    "T221",
+                    f"the template takes no {{{name}.strides[{dim}]}}, but one further in",
+                    span,
+                    "take the distances of all dimensions but the last ones",
+                )
+            ]
+        )
+    if adjacent <= asked.adjacent:
+        return param
+    return replace(param, operand=replace(operand, placement=replace(asked, adjacent=adjacent)))
+
 
 T = TypeVar("T")
 
@@ -44,15 +135,15 @@ class InstructionTemplate:
     source: Source
     unit: object
     cuda: bool
-    barrier: BarrierMechanism | None
+    barrier: types.BarrierMechanism | None
     barrier_required: bool
     barrier_units: object
     operands: Mapping[str, object]
-    template: str | Memset | Memcpy
+    template: str | types.Memset | types.Memcpy
     arch: str
     in_place: tuple[str, ...]
     defaults: Mapping[str, object]
-    _made: dict[tuple[object, ...], Instr] = field(default_factory=dict, repr=False)
+    _made: dict[tuple[object, ...], ir.Instr] = field(default_factory=dict, repr=False)
 
     @property
     def signature(self) -> str:
@@ -91,7 +182,7 @@ class InstructionTemplate:
         arguments = self.source.function.args
         return tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args))
 
-    def instantiate(self, constants: Mapping[str, object]) -> Instr:
+    def instantiate(self, constants: Mapping[str, object]) -> ir.Instr:
         """The instruction for these compile-time parameters.
 
         Raises ExoGpuError where one is missing or does not fit.
@@ -139,23 +230,23 @@ class InstructionTemplate:
         if odd := set(taken) - data:
             message = f"the template of {self.name} takes {sorted(odd)}, no data of it"
             raise self._wrong(message, "name data parameters in the template")
-        if isinstance(self.template, Memset) and not 0 <= self.template.byte < 256:
+        if isinstance(self.template, types.Memset) and not 0 <= self.template.byte < 256:
             message = f"the template of {self.name} sets bytes to {self.template.byte}"
             raise self._wrong(message, "give a byte, 0 to 255")
 
-    def _check_constants(self, data: list[DataParam], body: Block) -> None:
+    def _check_constants(self, data: list[ir.DataParam], body: ir.Block) -> None:
         """Checks that kernels only read what is passed by value, and that only the CPU accesses it.
 
         So it needs no synchronisation (decision `host-lifetime`).
         """
         for param in data:
-            if param.memory.space is not Space.GRID_CONSTANT or param.operand is None:
+            if param.memory.space is not types.Space.GRID_CONSTANT or param.operand is None:
                 continue
             name = param.name.name
-            if self.cuda and access_mode(param, body) is not AccessMode.READ:
+            if self.cuda and access_mode(param, body) is not types.AccessMode.READ:
                 message = f"{self.name} writes {name}, which a kernel takes by value"
                 raise self._wrong(message, f"let {name} be @ CudaGmemLinear")
-            if not self.cuda and param.operand.initial is not QualTL.CPU:
+            if not self.cuda and param.operand.initial is not types.QualTL.CPU:
                 message = (
                     f"{self.name} accesses {name} on the stream, later than it is called, and a "
                     "launch takes what is passed by value when it is called"
@@ -163,13 +254,13 @@ class InstructionTemplate:
                 remedy = "copy to memory @ DRAM, Fence(cuda_stream_sync, cpu_in_order), assign"
                 raise self._wrong(message, remedy)
 
-    def _annotated(self, param: DataParam, operand: Operand) -> DataParam:
+    def _annotated(self, param: ir.DataParam, operand: types.Operand) -> ir.DataParam:
         param = replace(param, operand=operand)
         if not self.cuda or not isinstance(self.template, str):
             return param
         return addressed(param, self.template, self.source.span(self.source.function))
 
-    def _make(self, values: Mapping[str, object]) -> Instr:
+    def _make(self, values: Mapping[str, object]) -> ir.Instr:
         if wrong := tuple(limits.refusals(self.source)):
             raise ExoGpuError(wrong)
         ctx = Context(self.source, instruction=True, cuda=self.cuda, in_task=self.cuda)
@@ -180,7 +271,7 @@ class InstructionTemplate:
         doc, body = split_docstring(function.body)
         preconditions, body = split_preconditions(body, ctx)
         for precondition in preconditions:
-            if isinstance(precondition, Truth) and not precondition.value:
+            if isinstance(precondition, ir.Truth) and not precondition.value:
                 ctx.diagnostics.append(
                     Diagnostic(
                         "T221",
@@ -196,29 +287,30 @@ class InstructionTemplate:
         if ctx.diagnostics:
             raise ExoGpuError(ctx.diagnostics)
         operands = {
-            n: self._given(f"operand {n}", v, values, Operand) for n, v in self.operands.items()
+            n: self._given(f"operand {n}", v, values, types.Operand)
+            for n, v in self.operands.items()
         }
-        data = [p for p in params if isinstance(p, DataParam)]
+        data = [p for p in params if isinstance(p, ir.DataParam)]
         if odd := {p.name.name for p in data} ^ set(operands):
             remedy = "give the decorator one Operand for each data parameter, by its name"
             raise self._wrong(f"{self.name}: operands and data differ in {sorted(odd)}", remedy)
         self._check_template({p.name.name for p in data})
         barrier_units = self._given("barrier_units", self.barrier_units, values, tuple)
         params = tuple(
-            self._annotated(p, operands[p.name.name]) if isinstance(p, DataParam) else p
+            self._annotated(p, operands[p.name.name]) if isinstance(p, ir.DataParam) else p
             for p in params
         )
-        self._check_constants([p for p in params if isinstance(p, DataParam)], inside)
+        self._check_constants([p for p in params if isinstance(p, ir.DataParam)], inside)
         if orders := tuple(check_atomic(self.name, params, inside, self.source.span(function))):
             raise ExoGpuError(orders)
-        return Instr(
+        return ir.Instr(
             name=self.name,
             constants=tuple((n, values[n]) for n in self.constant_names),
             params=params,
-            preconditions=tuple(p for p in preconditions if not isinstance(p, Contract)),
+            preconditions=tuple(p for p in preconditions if not isinstance(p, ir.Contract)),
             body=inside,
             cuda=self.cuda,
-            unit=self._given("the unit", self.unit, values, CollUnit),
+            unit=self._given("the unit", self.unit, values, types.CollUnit),
             trailing=self.barrier,
             trailing_required=self.barrier_required,
             trailing_units=barrier_units,
@@ -231,12 +323,12 @@ class InstructionTemplate:
         )
 
 
-def _stream_call(template: str | Memset | Memcpy) -> tuple[str, ...]:
+def _stream_call(template: str | types.Memset | types.Memcpy) -> tuple[str, ...]:
     """The parameters that a call of the stream takes."""
     match template:
-        case Memset():
+        case types.Memset():
             return (template.target,)
-        case Memcpy():
+        case types.Memcpy():
             return (template.to, template.of)
         case _:
             return ()
@@ -244,15 +336,15 @@ def _stream_call(template: str | Memset | Memcpy) -> tuple[str, ...]:
 
 def instr(
     *,
-    unit: CollUnit | Callable[..., CollUnit] = standalone_thread,
+    unit: types.CollUnit | Callable[..., types.CollUnit] = standalone_thread,
     cuda: bool = True,
-    barrier: BarrierMechanism | None = None,
+    barrier: types.BarrierMechanism | None = None,
     barrier_required: bool = True,
-    barrier_units: tuple[CollUnit, ...] | Callable[..., tuple[CollUnit, ...]] = (),
-    template: str | Memset | Memcpy = "",
+    barrier_units: tuple[types.CollUnit, ...] | Callable[..., tuple[types.CollUnit, ...]] = (),
+    template: str | types.Memset | types.Memcpy = "",
     arch: str = "",
     in_place: tuple[str, ...] = (),
-    **operands: Operand | Callable[..., Operand],
+    **operands: types.Operand | Callable[..., types.Operand],
 ) -> Callable[[Callable[..., None]], InstructionTemplate]:
     """Define an instruction: its body is its meaning, in sequential loops.
 
@@ -292,23 +384,23 @@ def _meaning(function: ast.FunctionDef) -> str:
     return "\n".join(ast.unparse(stmt) for stmt in function.body[skipped:])
 
 
-def access_mode(param: DataParam, body: Block) -> AccessMode:
+def access_mode(param: ir.DataParam, body: ir.Block) -> types.AccessMode:
     """Read-only, write-only or read-write, from the uses of the parameter in the body."""
     read = written = False
     for stmt in walk(body):
         match stmt:
-            case Assign():
+            case ir.Assign():
                 written |= stmt.target.name == param.name
                 read |= any(a.name == param.name for a in reads(stmt.value))
-            case Reduce():
+            case ir.Reduce():
                 written |= stmt.target.name == param.name
                 read |= stmt.target.name == param.name
                 read |= any(a.name == param.name for a in reads(stmt.value))
             case _:
                 pass
     if not written:
-        return AccessMode.READ
-    return AccessMode.READ_WRITE if read else AccessMode.WRITE
+        return types.AccessMode.READ
+    return types.AccessMode.READ_WRITE if read else types.AccessMode.WRITE
 
 
 def _told_apart(value: object) -> object:

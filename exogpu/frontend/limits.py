@@ -13,10 +13,10 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from typing import Final
 
+from exogpu.diagnostics.errors import Diagnostic, Span
 from exogpu.frontend.source import Source
 from exogpu.ir.nodes import Block, CallProc, CExpr, Proc
 from exogpu.ir.walk import walk
-from exogpu.result.errors import Diagnostic, Span
 
 DEPTH: Final = 100
 """How deep expressions and blocks may be nested in the source, and calls in each other."""

@@ -7,40 +7,28 @@ from collections.abc import Callable
 from typing import Final
 
 from exogpu.frontend.control import control, integer
-from exogpu.frontend.python_words import bounds_of_loop
 from exogpu.frontend.scope import Context, Control
-from exogpu.frontend.spelling import meant
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Block,
-    CudaTasks,
-    CudaThreads,
-    DeviceFunction,
-    For,
-    LoopMode,
-    Seq,
-    WarpConfig,
-    Warps,
-)
-from exogpu.ir.types import CollUnit
+from exogpu.frontend.suggestions import bounds_of_loop, closest_name
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import CollUnit, Sym
 
 LOOPS: Final = ("seq", "cuda_tasks", "cuda_threads")
 """The loops of the language."""
 
 
-def loop(node: ast.For, kind: str, body: Callable[[], Block], ctx: Context) -> For | None:
+def loop(node: ast.For, kind: str, body: Callable[[], ir.Block], ctx: Context) -> ir.For | None:
     """`for y in seq | cuda_tasks | cuda_threads`; None for another kind of loop."""
     assert isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)
     if kind not in LOOPS:
         return None
-    mode: LoopMode
+    mode: ir.LoopMode
     match kind:
         case "seq":
-            mode = Seq(_unrolling(node.iter, ctx))
+            mode = ir.Seq(_unrolling(node.iter, ctx))
         case "cuda_tasks":
-            mode = CudaTasks()
+            mode = ir.CudaTasks()
         case _:
-            mode = CudaThreads(_unit(node.iter, ctx))
+            mode = ir.CudaThreads(_unit(node.iter, ctx))
     if kind == "cuda_tasks" and node.iter.keywords:
         raise ctx.reject("P120", f"{kind} takes lo and hi only", node.iter, f"write {kind}(lo, hi)")
     if len(node.iter.args) != 2:
@@ -61,7 +49,7 @@ def loop(node: ast.For, kind: str, body: Callable[[], Block], ctx: Context) -> F
             inside = body()
     finally:
         ctx.in_task, ctx.resident = was_task, was_resident
-    return For(iterator, lo, hi, mode, inside, span=ctx.source.span(node))
+    return ir.For(iterator, lo, hi, mode, inside, span=ctx.source.span(node))
 
 
 def _unrolling(node: ast.Call, ctx: Context) -> int | None:
@@ -82,8 +70,8 @@ def _unrolling(node: ast.Call, ctx: Context) -> int | None:
     raise ctx.reject("P120", message, value, remedy)
 
 
-def _innermost(mode: LoopMode, node: ast.For) -> bool:
-    return isinstance(mode, CudaTasks) and not is_task_nest(node.body)
+def _innermost(mode: ir.LoopMode, node: ast.For) -> bool:
+    return isinstance(mode, ir.CudaTasks) and not is_task_nest(node.body)
 
 
 def is_task_nest(nodes: list[ast.stmt]) -> bool:
@@ -106,7 +94,7 @@ def _tasks_meant(nodes: list[ast.stmt]) -> str | None:
     for node in nodes:
         match node:
             case ast.For(iter=ast.Call(func=ast.Name(id=name))) if name not in LOOPS:
-                if (close := meant(name, LOOPS)) is not None:
+                if (close := closest_name(name, LOOPS)) is not None:
                     return f"did you mean {close} in place of {name}?"
             case _:
                 pass
@@ -132,9 +120,9 @@ def _unit(node: ast.Call, ctx: Context) -> CollUnit:
     )
 
 
-def _may_stand(mode: LoopMode, node: ast.For, ctx: Context) -> None:
+def _may_stand(mode: ir.LoopMode, node: ast.For, ctx: Context) -> None:
     if ctx.instruction:
-        if not isinstance(mode, Seq):
+        if not isinstance(mode, ir.Seq):
             raise ctx.reject(
                 "S308",
                 "an instruction's body has sequential loops only",
@@ -143,14 +131,14 @@ def _may_stand(mode: LoopMode, node: ast.For, ctx: Context) -> None:
             )
         return
     match mode:
-        case CudaTasks() if not ctx.cuda or ctx.in_task:
+        case ir.CudaTasks() if not ctx.cuda or ctx.in_task:
             raise ctx.reject(
                 "S309",
                 "a cuda_tasks loop stands where no task can begin",
                 node.iter,
                 "put cuda_tasks loops directly inside CudaDeviceFunction, nested in each other",
             )
-        case CudaThreads() if not ctx.in_task:
+        case ir.CudaThreads() if not ctx.in_task:
             raise ctx.reject(
                 "S310",
                 "a cuda_threads loop stands outside a device task",
@@ -169,8 +157,8 @@ LAUNCH: Final = ("clusterDim", "blockDim", "warp_config", "dependent", "minBlock
 
 
 def device_function(
-    node: ast.With, head: ast.Call, body: Callable[[], Block], ctx: Context
-) -> DeviceFunction:
+    node: ast.With, head: ast.Call, body: Callable[[], ir.Block], ctx: Context
+) -> ir.DeviceFunction:
     """`with CudaDeviceFunction(clusterDim=n, blockDim=n | warp_config=[...], dependent=b,
     minBlocks=n)`."""
     if ctx.cuda or ctx.instruction:
@@ -180,7 +168,7 @@ def device_function(
     options = {k.arg: k.value for k in head.keywords}
     for keyword in head.keywords:
         if keyword.arg not in LAUNCH:
-            close = meant(keyword.arg or "", LAUNCH)
+            close = closest_name(keyword.arg or "", LAUNCH)
             remedy = f"did you mean {close}?" if close else f"it takes {', '.join(LAUNCH)}"
             what = f"CudaDeviceFunction has no {keyword.arg or 'such arguments'}"
             raise ctx.reject("P121", what, keyword, remedy)
@@ -200,7 +188,7 @@ def device_function(
     groups = (
         _groups(options["warp_config"], ctx)
         if "warp_config" in options
-        else (WarpConfig("", _warps_of(options["blockDim"], ctx)),)
+        else (ir.WarpConfig("", _warps_of(options["blockDim"], ctx)),)
     )
     dependent = ctx.evaluate(options["dependent"]) if "dependent" in options else False
     if not isinstance(dependent, bool):
@@ -222,7 +210,7 @@ def device_function(
     finally:
         ctx.cuda, ctx.resident, ctx.warp_groups = False, False, {}
         ctx.dependent = False
-    return DeviceFunction(cluster, groups, inside, dependent, blocks, span=ctx.source.span(node))
+    return ir.DeviceFunction(cluster, groups, inside, dependent, blocks, span=ctx.source.span(node))
 
 
 def _warps_of(node: ast.expr, ctx: Context) -> int:
@@ -234,7 +222,7 @@ def _warps_of(node: ast.expr, ctx: Context) -> int:
     return threads // 32
 
 
-def _min_blocks(node: ast.expr, groups: tuple[WarpConfig, ...], ctx: Context) -> int:
+def _min_blocks(node: ast.expr, groups: tuple[ir.WarpConfig, ...], ctx: Context) -> int:
     """CTAs of a multiprocessor, whose threads and registers must do."""
     found, threads = integer(node, ctx), 32 * sum(g.count for g in groups)
     if not 1 <= found <= THREADS_OF_SM // threads:
@@ -247,10 +235,10 @@ def _min_blocks(node: ast.expr, groups: tuple[WarpConfig, ...], ctx: Context) ->
     return found
 
 
-def _groups(node: ast.expr, ctx: Context) -> tuple[WarpConfig, ...]:
+def _groups(node: ast.expr, ctx: Context) -> tuple[ir.WarpConfig, ...]:
     value = ctx.evaluate(node)
     groups = tuple(value) if isinstance(value, list | tuple) else ()
-    if not groups or not all(isinstance(g, WarpConfig) and _typed(g) for g in groups):
+    if not groups or not all(isinstance(g, ir.WarpConfig) and _typed(g) for g in groups):
         raise ctx.reject(
             "T234",
             "warp_config is not a list of CudaWarpConfig",
@@ -268,13 +256,13 @@ def _groups(node: ast.expr, ctx: Context) -> tuple[WarpConfig, ...]:
     return groups
 
 
-def _typed(group: WarpConfig) -> bool:
+def _typed(group: ir.WarpConfig) -> bool:
     """Tests whether the user gave a name and integers: dataclasses do not check."""
     numbers = (group.count, group.setmaxnreg_dec, group.setmaxnreg_inc)
     return isinstance(group.name, str) and all(type(n) is int for n in numbers)
 
 
-def warps(node: ast.With, head: ast.Call, body: Callable[[], Block], ctx: Context) -> Warps:
+def warps(node: ast.With, head: ast.Call, body: Callable[[], ir.Block], ctx: Context) -> ir.Warps:
     """`with CudaWarps(lo, hi, name="consumer")`; without lo and hi, the whole group."""
     if not ctx.in_task or ctx.instruction:
         raise ctx.reject(
@@ -312,4 +300,4 @@ def warps(node: ast.With, head: ast.Call, body: Callable[[], Block], ctx: Contex
         inside = body()
     finally:
         ctx.group = outer
-    return Warps(lo, hi, group, inside, span=ctx.source.span(node))
+    return ir.Warps(lo, hi, group, inside, span=ctx.source.span(node))

@@ -14,24 +14,14 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Final
 
-from exogpu.frontend import limits
+from exogpu.diagnostics.errors import Diagnostic, ExoGpuError, Note
+from exogpu.frontend import limits, scope
 from exogpu.frontend.control import control
-from exogpu.frontend.scope import (
-    Broken,
-    Constant,
-    Context,
-    Control,
-    Data,
-    Formula,
-    Meaning,
-    Reject,
-)
 from exogpu.frontend.source import Source, source_of
 from exogpu.ir.nodes import Block, CVar, WindowStmt
-from exogpu.result.errors import Diagnostic, ExoGpuError, Note
 
-ReadStatements = Callable[[list[ast.stmt], Context], Block]
-ReadWindow = Callable[[str, ast.expr, Context], tuple[WindowStmt | None, Meaning]]
+ReadStatements = Callable[[list[ast.stmt], scope.Context], Block]
+ReadWindow = Callable[[str, ast.expr, scope.Context], tuple[WindowStmt | None, scope.Meaning]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +73,7 @@ def macro(function: Callable[..., None]) -> Macro:
 
 
 def expanded(
-    called: Macro, node: ast.Call, ctx: Context, read: ReadStatements, window: ReadWindow
+    called: Macro, node: ast.Call, ctx: scope.Context, read: ReadStatements, window: ReadWindow
 ) -> Block:
     """The statements of a call: windows that are its arguments, then those of the macro."""
     around = ctx.depth + limits.levels(ctx.source.function, node)
@@ -95,7 +85,7 @@ def expanded(
         raise ctx.reject("P132", what, node, "write loops of the language instead")
     given = _arguments_by_parameter(called, node, ctx)
     windows: list[WindowStmt] = []
-    known: dict[str, Meaning] = {}
+    known: dict[str, scope.Meaning] = {}
     for name, value in given.items():
         if isinstance(value, ast.Subscript) and not ctx.is_python(value):
             made, known[name] = window(name, value, ctx)
@@ -117,7 +107,9 @@ def expanded(
 _ARGUMENTS: Final = "give each parameter once, by place or by name"
 
 
-def _arguments_by_parameter(called: Macro, node: ast.Call, ctx: Context) -> Mapping[str, ast.expr]:
+def _arguments_by_parameter(
+    called: Macro, node: ast.Call, ctx: scope.Context
+) -> Mapping[str, ast.expr]:
     """The arguments by parameter."""
     takes = f"{called.name} takes {len(called.params)} arguments: {', '.join(called.params)}"
     given = dict(zip(called.params, node.args, strict=False))
@@ -130,17 +122,17 @@ def _arguments_by_parameter(called: Macro, node: ast.Call, ctx: Context) -> Mapp
     return given
 
 
-def _meaning(node: ast.expr, ctx: Context) -> Meaning:
+def _meaning(node: ast.expr, ctx: scope.Context) -> scope.Meaning:
     """Returns the meaning of a parameter."""
     if ctx.is_python(node):
-        return Constant(ctx.evaluate(node))
+        return scope.Constant(ctx.evaluate(node))
     if isinstance(node, ast.Name):
         found = ctx.lookup(node.id)
-        if isinstance(found, Broken):
-            raise Reject(None)
+        if isinstance(found, scope.Broken):
+            raise scope.Reject(None)
         if found is not None:
             return found
-    if any(isinstance(found, Data) for found in map(ctx.lookup, _names(node))):
+    if any(isinstance(found, scope.Data) for found in map(ctx.lookup, _names(node))):
         what = f"{ast.unparse(node)} is no argument of a macro"
         remedy = "pass a variable, a window, a control expression or a Python value"
         raise ctx.reject("T223", what, node, remedy)
@@ -148,7 +140,7 @@ def _meaning(node: ast.expr, ctx: Context) -> Meaning:
     if limits.is_too_large_named(value):
         what = f"an expression of more than {limits.NAMED:,} parts is passed to a macro"
         raise ctx.reject("P130", what, node, "pass simpler expressions")
-    return Control(value.name) if isinstance(value, CVar) else Formula(value)
+    return scope.Control(value.name) if isinstance(value, CVar) else scope.Formula(value)
 
 
 def _names(node: ast.expr) -> Iterator[str]:

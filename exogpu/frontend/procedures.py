@@ -7,25 +7,22 @@ from collections import Counter
 from collections.abc import Callable
 from types import FrameType
 
-from exogpu.frontend import limits
-from exogpu.frontend.annotations import BarrierAnnotation, annotation
+from exogpu.diagnostics.errors import Diagnostic, InternalError
+from exogpu.frontend import limits, scope
 from exogpu.frontend.control import condition
-from exogpu.frontend.kept import bodies, lost
-from exogpu.frontend.loaded import contract
-from exogpu.frontend.scope import Broken, Context, Control, Data, Reject
+from exogpu.frontend.declarations import BarrierAnnotation, annotation
+from exogpu.frontend.load_index import contract
 from exogpu.frontend.source import Source, source_of
 from exogpu.frontend.statements import statements
 from exogpu.hw.memories import DRAM, CudaDeviceVisibleLinear
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import BExpr, Block, Contract, ControlParam, DataParam, Param, Proc
-from exogpu.ir.types import Space, SpecialWindow
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import Space, SpecialWindow, Sym
 from exogpu.ir.walk import walk
-from exogpu.result.errors import Diagnostic, InternalError
 
 
 def parse_proc(
     function: Callable[..., object], frame: FrameType | None
-) -> tuple[Proc | None, tuple[Diagnostic, ...]]:
+) -> tuple[ir.Proc | None, tuple[Diagnostic, ...]]:
     """The IR of a decorated function, or None and all that is wrong with it.
 
     Raises ExoGpuError where the function has no source text.
@@ -33,27 +30,27 @@ def parse_proc(
     return read_proc(source_of(function, frame))
 
 
-def read_proc(source: Source) -> tuple[Proc | None, tuple[Diagnostic, ...]]:
+def read_proc(source: Source) -> tuple[ir.Proc | None, tuple[Diagnostic, ...]]:
     """The IR of a function definition, or None and all that is wrong with it."""
     if wrong := tuple(limits.refusals(source)):
         return None, wrong
-    ctx = Context(source)
+    ctx = scope.Context(source)
     node = source.function
     params = parameters(node, ctx)
     doc, body = split_docstring(node.body)
     assumed, body = split_preconditions(body, ctx)
-    preconditions = tuple(one for one in assumed if not isinstance(one, Contract))
-    contracts = tuple(one for one in assumed if isinstance(one, Contract))
+    preconditions = tuple(one for one in assumed if not isinstance(one, ir.Contract))
+    contracts = tuple(one for one in assumed if isinstance(one, ir.Contract))
     inside = read_body(body, ctx)
     if ctx.diagnostics:
         return None, tuple(ctx.diagnostics)
     span = ctx.source.span(node)
-    made = Proc(node.name, params, preconditions, inside, span, doc, contracts)
+    made = ir.Proc(node.name, params, preconditions, inside, span, doc, contracts)
     large = limits.too_large(made)
     return (made, ()) if large is None else (None, (large,))
 
 
-def read_body(nodes: list[ast.stmt], ctx: Context) -> Block:
+def read_body(nodes: list[ast.stmt], ctx: scope.Context) -> ir.Block:
     """The statements of a procedure or instruction.
 
     Raises InternalError where one is lost and no diagnostic says so.
@@ -62,16 +59,16 @@ def read_body(nodes: list[ast.stmt], ctx: Context) -> Block:
     if ctx.diagnostics:
         return inside
     made = Counter(stmt.span for stmt in walk(inside))
-    for source, read in ((ctx.source, nodes), *bodies(ctx.reading)):
-        if missing := lost(read, made, ctx.reading, source):
+    for source, read in ((ctx.source, nodes), *scope.bodies(ctx.reading)):
+        if missing := scope.lost(read, made, ctx.reading, source):
             place = f"{source.file}:{source.span(missing).line}"
             raise InternalError(f"{place}: a statement was lost while it was read")
     return inside
 
 
-def parameters(node: ast.FunctionDef, ctx: Context) -> tuple[Param, ...]:
+def parameters(node: ast.FunctionDef, ctx: scope.Context) -> tuple[ir.Param, ...]:
     """The parameters, sizes first declared so that shapes may use them in any order."""
-    found: dict[str, Param] = {}
+    found: dict[str, ir.Param] = {}
     arguments = node.args.posonlyargs + node.args.args
     constants = node.args.kwonlyargs and not ctx.instruction
     if node.args.vararg or node.args.kwarg or node.args.defaults or constants:
@@ -88,10 +85,10 @@ def parameters(node: ast.FunctionDef, ctx: Context) -> tuple[Param, ...]:
             case ast.Name(id="size" | "index" as kind):
                 name = Sym(argument.arg)
                 is_size = kind == "size"
-                found[argument.arg] = ControlParam(
+                found[argument.arg] = ir.ControlParam(
                     name, "size" if is_size else "index", ctx.source.span(argument)
                 )
-                ctx.declare(argument.arg, Control(name))
+                ctx.declare(argument.arg, scope.Control(name))
             case _:
                 pass
     for argument in arguments:
@@ -99,13 +96,13 @@ def parameters(node: ast.FunctionDef, ctx: Context) -> tuple[Param, ...]:
             continue
         try:
             found[argument.arg] = _data_parameter(argument, ctx)
-        except Reject as refusal:
+        except scope.Reject as refusal:
             ctx.give_up(refusal)
-            ctx.declare(argument.arg, Broken())
+            ctx.declare(argument.arg, scope.Broken())
     return tuple(found[a.arg] for a in arguments if a.arg in found)
 
 
-def _data_parameter(argument: ast.arg, ctx: Context) -> DataParam:
+def _data_parameter(argument: ast.arg, ctx: scope.Context) -> ir.DataParam:
     span = ctx.source.span(argument)
     if argument.annotation is None:
         raise ctx.reject(
@@ -142,8 +139,8 @@ def _data_parameter(argument: ast.arg, ctx: Context) -> DataParam:
                 argument.annotation,
                 "pass the global variable and make the window inside",
             )
-    ctx.declare(argument.arg, Data(name, found.dtype, found.shape, memory, window, span))
-    return DataParam(name, found.dtype, found.shape, memory, None, window, span)
+    ctx.declare(argument.arg, scope.Data(name, found.dtype, found.shape, memory, window, span))
+    return ir.DataParam(name, found.dtype, found.shape, memory, None, window, span)
 
 
 def split_docstring(body: list[ast.stmt]) -> tuple[str, list[ast.stmt]]:
@@ -156,15 +153,15 @@ def split_docstring(body: list[ast.stmt]) -> tuple[str, list[ast.stmt]]:
 
 
 def split_preconditions(
-    body: list[ast.stmt], ctx: Context
-) -> tuple[tuple[BExpr | Contract, ...], list[ast.stmt]]:
+    body: list[ast.stmt], ctx: scope.Context
+) -> tuple[tuple[ir.BExpr | ir.Contract, ...], list[ast.stmt]]:
     """The leading asserts on sizes and arrays, and the rest."""
-    found: list[BExpr | Contract] = []
+    found: list[ir.BExpr | ir.Contract] = []
     while body and isinstance(head := body[0], ast.Assert):
         body = body[1:]
         try:
             one = contract(head.test, ctx, found)
             found.append(condition(head.test, ctx) if one is None else one)
-        except Reject as refusal:
+        except scope.Reject as refusal:
             ctx.give_up(refusal)
     return tuple(found), body

@@ -7,21 +7,10 @@ import linecache
 import re
 from typing import Final
 
-from exogpu.ir import print_expressions
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Access,
-    Add,
-    BExpr,
-    CExpr,
-    CVar,
-    FloorDiv,
-    Int,
-    Mod,
-    Mul,
-    Sub,
-)
-from exogpu.result.errors import Span
+from exogpu.diagnostics.errors import Span
+from exogpu.ir import nodes as ir
+from exogpu.ir import render
+from exogpu.ir.types import Sym
 
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
@@ -52,7 +41,7 @@ def lines_of(span: Span) -> list[str]:
     return found
 
 
-def written(span: Span, otherwise: str) -> str:
+def one_line(span: Span, otherwise: str) -> str:
     """A statement of several lines on one, so that it can be pasted; another as it is given."""
     lines = lines_of(span)
     if span.line == span.end_line or not lines[1:]:
@@ -65,21 +54,21 @@ def written(span: Span, otherwise: str) -> str:
         return otherwise
 
 
-def quote_access(access: Access) -> str:
+def quote_access(access: ir.Access) -> str:
     """`A[64 * i + m, k]`, as it stands in the source where that is known."""
-    return source_text(access.span) or print_expressions.access(access, _name)
+    return source_text(access.span) or render.access(access, _name)
 
 
-def quote(expr: CExpr | BExpr) -> str:
+def quote(expr: ir.CExpr | ir.BExpr) -> str:
     """An expression, as it stands in the source where that is known."""
     written = source_text(expr.span)
     if written:
         return written
     match expr:
-        case Int() | CVar() | Add() | Sub() | Mul() | FloorDiv() | Mod():
-            return print_expressions.control(expr, _name)
+        case ir.Int() | ir.CVar() | ir.Add() | ir.Sub() | ir.Mul() | ir.FloorDiv() | ir.Mod():
+            return render.control(expr, _name)
         case _:
-            return print_expressions.condition(expr, _name)
+            return render.condition(expr, _name)
 
 
 def _name(variable: Sym) -> str:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType, FrameType, FunctionType
 
+from exogpu.diagnostics.errors import NOWHERE, Diagnostic, ExoGpuError, Span
 from exogpu.hw.language import LANGUAGE
-from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Span
 
 
 @dataclass(frozen=True, slots=True)

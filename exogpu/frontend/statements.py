@@ -8,66 +8,37 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from exogpu.frontend import scope_rules
-from exogpu.frontend.annotations import BarrierAnnotation, annotation
+from exogpu.diagnostics.errors import Note
+from exogpu.frontend import data as frontend_data
+from exogpu.frontend import declarations, scope
 from exogpu.frontend.calls import call
-from exogpu.frontend.constants import check_value
 from exogpu.frontend.control import condition, control
-from exogpu.frontend.data import access, data, element
-from exogpu.frontend.fragments import HEAD, fragment_loop
+from exogpu.frontend.data import access, check_value, data
+from exogpu.frontend.declarations import BarrierAnnotation, annotation
+from exogpu.frontend.fragment_loops import HEAD, fragment_loop
 from exogpu.frontend.limits import STATEMENTS
-from exogpu.frontend.loaded import is_load, load
+from exogpu.frontend.load_index import is_load, load
 from exogpu.frontend.loops import LOOPS, device_function, loop, warps
 from exogpu.frontend.macros import Macro, expanded
-from exogpu.frontend.python_words import no_statement
-from exogpu.frontend.scope import (
-    Barrier,
-    Broken,
-    Constant,
-    Context,
-    Control,
-    Data,
-    Formula,
-    Meaning,
-    Part,
-    Reject,
-)
-from exogpu.frontend.slots import slot_loop, with_slots
-from exogpu.frontend.spelling import meant
+from exogpu.frontend.slot_index import slot_loop, with_slots
+from exogpu.frontend.suggestions import closest_name, no_statement
 from exogpu.frontend.synchronisation import arrive, await_, fence
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Access,
-    Alloc,
-    Assign,
-    BarrierAlloc,
-    Block,
-    If,
-    Interval,
-    Pass,
-    Point,
-    Reduce,
-    Stmt,
-    Truth,
-    Uninit,
-    WindowStmt,
-)
-from exogpu.ir.types import FLOATS, INDICES, SpecialWindow
-from exogpu.result.errors import Note
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import FLOATS, INDICES, SpecialWindow, Sym
 
 UNROLLED: Final = 65_536
 """Iterations of a Python loop that are written out."""
 
 
-def block(nodes: Sequence[ast.stmt], ctx: Context) -> Block:
+def block(nodes: Sequence[ast.stmt], ctx: scope.Context) -> ir.Block:
     """The statements of a block, in a scope of their own."""
     with ctx.scope():
         return statements(nodes, ctx)
 
 
-def statements(nodes: Iterable[ast.stmt], ctx: Context) -> Block:
+def statements(nodes: Iterable[ast.stmt], ctx: scope.Context) -> ir.Block:
     """The statements, in the scope that is open."""
-    found: list[Stmt] = []
+    found: list[ir.Stmt] = []
     waiting = iter(nodes)
     for node in waiting:
         ctx.reading.seen[node] += 1
@@ -76,34 +47,34 @@ def statements(nodes: Iterable[ast.stmt], ctx: Context) -> Block:
                 found.append(load(node, lambda: statements(waiting, ctx), ctx))
             else:
                 found.extend(statement(node, ctx))
-        except Reject as refusal:
+        except scope.Reject as refusal:
             ctx.give_up(refusal)
             _break_names(node, ctx)
     return tuple(found)
 
 
-def _break_names(node: ast.stmt, ctx: Context) -> None:
+def _break_names(node: ast.stmt, ctx: scope.Context) -> None:
     match node:
         case ast.AnnAssign(target=ast.Name(id=name)):
-            ctx.declare(name, Broken())
+            ctx.declare(name, scope.Broken())
         case ast.Assign(targets=[ast.Name(id=name)]) if ctx.lookup(name) is None:
-            ctx.declare(name, Broken())
+            ctx.declare(name, scope.Broken())
         case _:
             pass
 
 
-def statement(node: ast.stmt, ctx: Context) -> Block:
+def statement(node: ast.stmt, ctx: scope.Context) -> ir.Block:
     """The IR of one Python statement; several for an unrolled loop, none for a dead `if`."""
     if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr):
         return with_slots(node, ctx, lambda: _statement(node, ctx))
     return _statement(node, ctx)
 
 
-def _statement(node: ast.stmt, ctx: Context) -> Block:
+def _statement(node: ast.stmt, ctx: scope.Context) -> ir.Block:
     span = ctx.source.span(node)
     match node:
         case ast.Pass():
-            return (Pass(span=span),)
+            return (ir.Pass(span=span),)
         case ast.Expr(value=ast.Constant(value=str())):
             ctx.reading.dissolved[node] += 1
             return ()
@@ -112,18 +83,18 @@ def _statement(node: ast.stmt, ctx: Context) -> Block:
         case ast.Assign(targets=[target]):
             if isinstance(target, ast.Name) and ctx.lookup(target.id) is None:
                 if _is_control(node.value, ctx):
-                    ctx.declare(target.id, Formula(control(node.value, ctx)))
+                    ctx.declare(target.id, scope.Formula(control(node.value, ctx)))
                     ctx.reading.dissolved[node] += 1
                     return ()
                 return (_window(target.id, node, ctx),)
-            written, meaning = element(target, ctx)
+            written, meaning = frontend_data.element(target, ctx)
             return (_assigned(written, meaning, node.value, node, ctx),)
         case ast.AugAssign(op=ast.Add()):
-            written, meaning = element(node.target, ctx)
+            written, meaning = frontend_data.element(node.target, ctx)
             value, dtype = data(node.value, ctx)
             _same_kind(meaning, dtype, node, ctx)
             check_value(value, meaning, node, ctx, adds=True)
-            return (Reduce(written, value, span=span),)
+            return (ir.Reduce(written, value, span=span),)
         case ast.AugAssign():
             raise ctx.reject(
                 "P112", "only += reduces", node, "write x = x op e, or x += -e for a subtraction"
@@ -150,7 +121,7 @@ def _statement(node: ast.stmt, ctx: Context) -> Block:
             raise ctx.reject("P114", f"{keyword} is not a statement of the language", node, remedy)
 
 
-def _no_free(node: ast.AST, ctx: Context) -> Reject:
+def _no_free(node: ast.AST, ctx: scope.Context) -> scope.Reject:
     return ctx.reject(
         "S307",
         "variables are not freed by hand",
@@ -159,7 +130,7 @@ def _no_free(node: ast.AST, ctx: Context) -> Reject:
     )
 
 
-def _declare(node: ast.AnnAssign, ctx: Context) -> Block:
+def _declare(node: ast.AnnAssign, ctx: scope.Context) -> ir.Block:
     """`x: f32[4] @ Memory`, or `v: f32 = e`, which declares one element and assigns it."""
     if not isinstance(node.target, ast.Name):
         raise ctx.reject("P115", "a declaration is of one name", node, "declare, then assign")
@@ -173,14 +144,14 @@ def _declare(node: ast.AnnAssign, ctx: Context) -> Block:
         remedy = "declare it, then assign one element after the other"
         raise ctx.reject("P115", "a declaration with a value is of one element", node, remedy)
     if isinstance(found, BarrierAnnotation):
-        scope_rules.barrier_alloc(found.mechanism, node, ctx)
-        ctx.declare(node.target.id, Barrier(name, found.shape, found.mechanism, span))
-        return (BarrierAlloc(name, found.shape, found.mechanism, found.guard, span=span),)
-    memory = scope_rules.alloc_memory(found, node, ctx)
-    meaning = Data(name, found.dtype, found.shape, memory, None, span)
-    made: Block = (Alloc(name, found.dtype, found.shape, memory, span=span),)
+        declarations.barrier_alloc(found.mechanism, node, ctx)
+        ctx.declare(node.target.id, scope.Barrier(name, found.shape, found.mechanism, span))
+        return (ir.BarrierAlloc(name, found.shape, found.mechanism, found.guard, span=span),)
+    memory = declarations.alloc_memory(found, node, ctx)
+    meaning = scope.Data(name, found.dtype, found.shape, memory, None, span)
+    made: ir.Block = (ir.Alloc(name, found.dtype, found.shape, memory, span=span),)
     if node.value is not None:
-        target, value = Access(name, (), span), node.value
+        target, value = ir.Access(name, (), span), node.value
         made += with_slots(node, ctx, lambda: (_assigned(target, meaning, value, node, ctx),))
         ctx.reading.dissolved[node] -= 1  # one statement more has its place
     ctx.declare(node.target.id, meaning)
@@ -188,23 +159,25 @@ def _declare(node: ast.AnnAssign, ctx: Context) -> Block:
 
 
 def _assigned(
-    target: Access, meaning: Data, value: ast.expr, node: ast.stmt, ctx: Context
-) -> Assign:
+    target: ir.Access, meaning: scope.Data, value: ast.expr, node: ast.stmt, ctx: scope.Context
+) -> ir.Assign:
     """`x[c*] = e`"""
     read, dtype = data(value, ctx)
     _same_kind(meaning, dtype, node, ctx)
     check_value(read, meaning, node, ctx)
-    return Assign(target, read, span=ctx.source.span(node))
+    return ir.Assign(target, read, span=ctx.source.span(node))
 
 
-def _is_control(node: ast.expr, ctx: Context) -> bool:
+def _is_control(node: ast.expr, ctx: scope.Context) -> bool:
     """Tests whether an expression is made of control variables: it may have a name."""
     names = [ctx.lookup(n.id) for n in ast.walk(node) if isinstance(n, ast.Name)]
-    mine = [meaning for meaning in names if not isinstance(meaning, Constant | None)]
-    return bool(mine) and all(isinstance(meaning, Control | Formula) for meaning in mine)
+    mine = [meaning for meaning in names if not isinstance(meaning, scope.Constant | None)]
+    return bool(mine) and all(
+        isinstance(meaning, scope.Control | scope.Formula) for meaning in mine
+    )
 
 
-def _window(name: str, node: ast.Assign, ctx: Context) -> WindowStmt:
+def _window(name: str, node: ast.Assign, ctx: scope.Context) -> ir.WindowStmt:
     """`w = x[w*] @ special`, or a plain alias `w = x[w*]`, which is of more than one element."""
     made, meaning = _window_of(name, node.value, node, ctx)
     if not meaning.shape and made.special is None:
@@ -213,7 +186,7 @@ def _window(name: str, node: ast.Assign, ctx: Context) -> WindowStmt:
     return made
 
 
-def _point(name: str, node: ast.Assign, meaning: Data, ctx: Context) -> Reject:
+def _point(name: str, node: ast.Assign, meaning: scope.Data, ctx: scope.Context) -> scope.Reject:
     """The refusal of a window of one point (decision `point-window`)."""
     read = ast.unparse(node.value)
     remedy = f"write {name}: {meaning.dtype.value} = {read} to copy its value"
@@ -232,8 +205,8 @@ def _point(name: str, node: ast.Assign, meaning: Data, ctx: Context) -> Reject:
 
 
 def _window_of(
-    name: str, source: ast.expr, node: ast.stmt | ast.expr, ctx: Context
-) -> tuple[WindowStmt, Data]:
+    name: str, source: ast.expr, node: ast.stmt | ast.expr, ctx: scope.Context
+) -> tuple[ir.WindowStmt, scope.Data]:
     """A window, and what its name means."""
     special: SpecialWindow | None = None
     if isinstance(source, ast.BinOp) and isinstance(source.op, ast.MatMult):
@@ -253,9 +226,9 @@ def _window_of(
             remedy += "; Python's numbers have their names outside of the procedure"
         raise ctx.reject("P102", f"name '{name}' is not defined", node, remedy)
     window, meaning = access(source, ctx)
-    if not isinstance(meaning, Data) or meaning.window is not None:
+    if not isinstance(meaning, scope.Data) or meaning.window is not None:
         problem, remedy = f"{meaning.name} cannot be windowed", "make windows of data variables"
-        if isinstance(meaning, Data):
+        if isinstance(meaning, scope.Data):
             problem = f"{meaning.name} is a tensor map, of which no window has a name"
             remedy = f"pass {meaning.name}[...] to the instruction that copies it"
         raise ctx.reject(
@@ -265,21 +238,21 @@ def _window_of(
             remedy,
             Note("declared here", meaning.span),
         )
-    scope_rules.window(meaning, special, node, ctx)
+    declarations.window(meaning, special, node, ctx)
     shape = tuple(
-        scope_rules.extent(c, ctx.source.span(node))
+        declarations.extent(c, ctx.source.span(node))
         for c in window.coords
-        if isinstance(c, Interval)
+        if isinstance(c, ir.Interval)
     )
     alias = Sym(name)
     span = ctx.source.span(node)
-    assert all(isinstance(c, Point | Interval) for c in window.coords)
+    assert all(isinstance(c, ir.Point | ir.Interval) for c in window.coords)
     named = replace(meaning, name=alias, shape=shape, window=special, span=span)
-    return WindowStmt(alias, window, special, span=span), named
+    return ir.WindowStmt(alias, window, special, span=span), named
 
 
-def _same_kind(target: Data, dtype: object, node: ast.stmt, ctx: Context) -> None:
-    scope_rules.scalar_statement(target, node, ctx)
+def _same_kind(target: scope.Data, dtype: object, node: ast.stmt, ctx: scope.Context) -> None:
+    declarations.scalar_statement(target, node, ctx)
     if dtype is not None and (target.dtype in FLOATS) != (dtype in FLOATS):
         raise ctx.reject(
             "T210",
@@ -291,19 +264,19 @@ def _same_kind(target: Data, dtype: object, node: ast.stmt, ctx: Context) -> Non
         )
 
 
-def _if(node: ast.If, ctx: Context) -> Block:
+def _if(node: ast.If, ctx: scope.Context) -> ir.Block:
     test = condition(node.test, ctx)
-    if isinstance(test, Truth):
+    if isinstance(test, ir.Truth):
         taken, dead = (node.body, node.orelse) if test.value else (node.orelse, node.body)
         ctx.reading.dissolved[node] += 1
         ctx.reading.left_out.update(dead)
         return statements(taken, ctx)
     body = block(node.body, ctx)
     orelse = block(node.orelse, ctx)
-    return (If(test, body, orelse, span=ctx.source.span(node)),)
+    return (ir.If(test, body, orelse, span=ctx.source.span(node)),)
 
 
-def _for(node: ast.For, ctx: Context) -> Block:
+def _for(node: ast.For, ctx: scope.Context) -> ir.Block:
     match node.iter:
         case ast.Call(func=ast.Name(id=name)) if name == HEAD and ctx.lookup(name) is None:
             return (fragment_loop(node, lambda: block(node.body, ctx), ctx),)
@@ -328,7 +301,7 @@ def _for(node: ast.For, ctx: Context) -> Block:
         match node.iter:
             case ast.Call(func=ast.Name(id="range"), args=[hi]):
                 remedy = f"write seq(0, {ast.unparse(hi)}): range is Python's, and unrolled"
-            case ast.Call(func=ast.Name(id=name)) if close := meant(name, LOOPS):
+            case ast.Call(func=ast.Name(id=name)) if close := closest_name(name, LOOPS):
                 remedy = f"did you mean {close}? {remedy}"
             case _:
                 pass
@@ -341,10 +314,10 @@ def _is_loop(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in LOOPS
 
 
-def _bind(target: ast.expr, value: object, ctx: Context) -> None:
+def _bind(target: ast.expr, value: object, ctx: scope.Context) -> None:
     """The names of an unrolled loop, of which there may be several: `for i, d in enumerate(ds)`."""
     if isinstance(target, ast.Name):
-        ctx.declare(target.id, Constant(value))
+        ctx.declare(target.id, scope.Constant(value))
         return
     several = isinstance(target, ast.Tuple | ast.List)
     parts = _items(value)
@@ -363,7 +336,7 @@ def _items(value: object) -> object:
     return tuple(islice(value, UNROLLED + 1)) if isinstance(value, Iterable) else value
 
 
-def _unroll(node: ast.For, ctx: Context) -> Block:
+def _unroll(node: ast.For, ctx: scope.Context) -> ir.Block:
     values = ctx.evaluate(node.iter, _items)
     if not isinstance(values, tuple):
         raise ctx.reject(
@@ -381,7 +354,7 @@ def _unroll(node: ast.For, ctx: Context) -> Block:
         )
     ctx.reading.dissolved[node] += 1
     ctx.reading.left_out.update(node.body)
-    found: list[Stmt] = []
+    found: list[ir.Stmt] = []
     for value in values:
         if ctx.reading.seen.total() > STATEMENTS:
             raise ctx.reject(
@@ -396,7 +369,7 @@ def _unroll(node: ast.For, ctx: Context) -> Block:
     return tuple(found)
 
 
-def _with(node: ast.With, ctx: Context) -> Block:
+def _with(node: ast.With, ctx: scope.Context) -> ir.Block:
     match node.items:
         case [ast.withitem(context_expr=ast.Call(func=ast.Name(id=name)) as head)]:
             if name == "CudaDeviceFunction":
@@ -413,7 +386,7 @@ def _with(node: ast.With, ctx: Context) -> Block:
     )
 
 
-def _expression(node: ast.Expr, ctx: Context) -> Block:
+def _expression(node: ast.Expr, ctx: scope.Context) -> ir.Block:
     value = node.value
     targets: list[ast.expr] = []
     while isinstance(value, ast.BinOp) and isinstance(value.op, ast.RShift):
@@ -437,13 +410,15 @@ def _expression(node: ast.Expr, ctx: Context) -> Block:
             return _call(value, targets, node, ctx)
 
 
-def _uninit(value: ast.Call, targets: list[ast.expr], node: ast.Expr, ctx: Context) -> Uninit:
+def _uninit(
+    value: ast.Call, targets: list[ast.expr], node: ast.Expr, ctx: scope.Context
+) -> ir.Uninit:
     """`uninit(x[w*])`"""
     if targets or value.keywords or len(value.args) != 1:
         remedy = "write uninit(x), or uninit(x[lo:hi]) of some elements"
         raise ctx.reject("P135", "uninit takes one window of a variable", node, remedy)
     window, meaning = access(value.args[0], ctx)
-    if isinstance(meaning, Barrier) or meaning.window is not None:
+    if isinstance(meaning, scope.Barrier) or meaning.window is not None:
         raise ctx.reject(
             "P135",
             f"{meaning.name} has no elements that are read",
@@ -451,10 +426,10 @@ def _uninit(value: ast.Call, targets: list[ast.expr], node: ast.Expr, ctx: Conte
             "name a data variable that the procedure allocates",
             Note("declared here", meaning.span),
         )
-    return Uninit(window, span=ctx.source.span(node))
+    return ir.Uninit(window, span=ctx.source.span(node))
 
 
-def _call(value: ast.Call, targets: list[ast.expr], node: ast.Expr, ctx: Context) -> Block:
+def _call(value: ast.Call, targets: list[ast.expr], node: ast.Expr, ctx: scope.Context) -> ir.Block:
     called = ctx.evaluate(value.func) if ctx.is_python(value.func) else None
     if not isinstance(called, Macro):
         return (call(called, value, targets, node, ctx),)
@@ -465,10 +440,12 @@ def _call(value: ast.Call, targets: list[ast.expr], node: ast.Expr, ctx: Context
     return expanded(called, value, ctx, statements, _window_for_macro)
 
 
-def _window_for_macro(name: str, node: ast.expr, ctx: Context) -> tuple[WindowStmt | None, Meaning]:
+def _window_for_macro(
+    name: str, node: ast.expr, ctx: scope.Context
+) -> tuple[ir.WindowStmt | None, scope.Meaning]:
     """A window, or an element, that is passed to a macro."""
     found, meaning = access(node, ctx)
-    element = all(isinstance(coord, Point) for coord in found.coords)
-    if isinstance(meaning, Barrier) or meaning.window is not None or element:
-        return None, Part(found, meaning)
+    element = all(isinstance(coord, ir.Point) for coord in found.coords)
+    if isinstance(meaning, scope.Barrier) or meaning.window is not None or element:
+        return None, scope.Part(found, meaning)
     return _window_of(name, node, node, ctx)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 
+from exogpu.diagnostics.errors import Note
 from exogpu.frontend.control import integer
 from exogpu.frontend.data import access
 from exogpu.frontend.scope import Barrier, Context
 from exogpu.hw.timelines import AFTER_FLAG, ORDINARY
 from exogpu.ir.nodes import Access, Arrive, Await, Fence, Interval
 from exogpu.ir.types import BarrierMechanism, SyncTL
-from exogpu.result.errors import Note
 
 STREAM = "cuda_stream_sync"
 """In a dependent launch: what the launches before it did."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
+from exogpu.diagnostics.errors import UnfitError
 from exogpu.hw.units import (
     cuda_cluster,
     cuda_cta_in_cluster,
@@ -13,7 +14,6 @@ from exogpu.hw.units import (
     cuda_warpgroup,
 )
 from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, Space, SpecialWindow
-from exogpu.result.errors import UnfitError
 
 _GLOBAL, _SHARED, _REGISTER = Space.GLOBAL, Space.SHARED, Space.REGISTER
 _VISIBLE = ("CudaBasicDeviceVisible",)

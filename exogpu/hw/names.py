@@ -8,47 +8,119 @@ from __future__ import annotations
 from typing import Final
 
 from exogpu.hw.memories import (
-    DRAM,
-    CudaBasicDeviceVisible,
-    CudaBasicSmem,
-    CudaClusterSync,
-    CudaCommitGroup,
-    CudaDeviceVisibleAtomicity16B,
-    CudaDeviceVisibleLinear,
-    CudaFlag,
-    CudaGmemLinear,
-    CudaGridConstant,
-    CudaMbarrier,
-    CudaNamedBarrier,
-    CudaRmem,
-    CudaSmemAtomicity16B,
-    CudaSmemCluster,
-    CudaSmemLinear,
-    Sm80_RmemMatrixA,
-    Sm80_RmemMatrixB,
-    Sm80_RmemMatrixD,
-    Sm90_RmemMatrixA,
-    Sm90_RmemMatrixD,
-    Sm90_RmemRows,
-    Sm90_SmemSwizzled,
-    Sm90_tensorMap,
-    Sm90_tensorMap_tf32,
+    DRAM as DRAM,
+)
+from exogpu.hw.memories import (
+    CudaBasicDeviceVisible as CudaBasicDeviceVisible,
+)
+from exogpu.hw.memories import (
+    CudaBasicSmem as CudaBasicSmem,
+)
+from exogpu.hw.memories import (
+    CudaClusterSync as CudaClusterSync,
+)
+from exogpu.hw.memories import (
+    CudaCommitGroup as CudaCommitGroup,
+)
+from exogpu.hw.memories import (
+    CudaDeviceVisibleAtomicity16B as CudaDeviceVisibleAtomicity16B,
+)
+from exogpu.hw.memories import (
+    CudaDeviceVisibleLinear as CudaDeviceVisibleLinear,
+)
+from exogpu.hw.memories import (
+    CudaFlag as CudaFlag,
+)
+from exogpu.hw.memories import (
+    CudaGmemLinear as CudaGmemLinear,
+)
+from exogpu.hw.memories import (
+    CudaGridConstant as CudaGridConstant,
+)
+from exogpu.hw.memories import (
+    CudaMbarrier as CudaMbarrier,
+)
+from exogpu.hw.memories import (
+    CudaNamedBarrier as CudaNamedBarrier,
+)
+from exogpu.hw.memories import (
+    CudaRmem as CudaRmem,
+)
+from exogpu.hw.memories import (
+    CudaSmemAtomicity16B as CudaSmemAtomicity16B,
+)
+from exogpu.hw.memories import (
+    CudaSmemCluster as CudaSmemCluster,
+)
+from exogpu.hw.memories import (
+    CudaSmemLinear as CudaSmemLinear,
+)
+from exogpu.hw.memories import (
+    Sm80_RmemMatrixA as Sm80_RmemMatrixA,
+)
+from exogpu.hw.memories import (
+    Sm80_RmemMatrixB as Sm80_RmemMatrixB,
+)
+from exogpu.hw.memories import (
+    Sm80_RmemMatrixD as Sm80_RmemMatrixD,
+)
+from exogpu.hw.memories import (
+    Sm90_RmemMatrixA as Sm90_RmemMatrixA,
+)
+from exogpu.hw.memories import (
+    Sm90_RmemMatrixD as Sm90_RmemMatrixD,
+)
+from exogpu.hw.memories import (
+    Sm90_RmemRows as Sm90_RmemRows,
+)
+from exogpu.hw.memories import (
+    Sm90_SmemSwizzled as Sm90_SmemSwizzled,
+)
+from exogpu.hw.memories import (
+    Sm90_tensorMap as Sm90_tensorMap,
+)
+from exogpu.hw.memories import (
+    Sm90_tensorMap_tf32 as Sm90_tensorMap_tf32,
 )
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.hw.units import (
-    cuda_agnostic_intact_cta,
-    cuda_agnostic_sub_cta,
-    cuda_cluster,
-    cuda_cta_in_cluster,
-    cuda_cta_in_cluster_strided,
-    cuda_quadpair,
-    cuda_thread,
-    cuda_threads_strided,
-    cuda_warp,
-    cuda_warp_in_cluster,
-    cuda_warp_in_cluster_strided,
-    cuda_warpgroup,
-    standalone_thread,
+    cuda_agnostic_intact_cta as cuda_agnostic_intact_cta,
+)
+from exogpu.hw.units import (
+    cuda_agnostic_sub_cta as cuda_agnostic_sub_cta,
+)
+from exogpu.hw.units import (
+    cuda_cluster as cuda_cluster,
+)
+from exogpu.hw.units import (
+    cuda_cta_in_cluster as cuda_cta_in_cluster,
+)
+from exogpu.hw.units import (
+    cuda_cta_in_cluster_strided as cuda_cta_in_cluster_strided,
+)
+from exogpu.hw.units import (
+    cuda_quadpair as cuda_quadpair,
+)
+from exogpu.hw.units import (
+    cuda_thread as cuda_thread,
+)
+from exogpu.hw.units import (
+    cuda_threads_strided as cuda_threads_strided,
+)
+from exogpu.hw.units import (
+    cuda_warp as cuda_warp,
+)
+from exogpu.hw.units import (
+    cuda_warp_in_cluster as cuda_warp_in_cluster,
+)
+from exogpu.hw.units import (
+    cuda_warp_in_cluster_strided as cuda_warp_in_cluster_strided,
+)
+from exogpu.hw.units import (
+    cuda_warpgroup as cuda_warpgroup,
+)
+from exogpu.hw.units import (
+    standalone_thread as standalone_thread,
 )
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.ir.types import DataType

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from exogpu.ir.types import Policy, QualSet, QualTL, SyncSets, SyncTL
+from exogpu.diagnostics.verdict import Policy
+from exogpu.ir.types import QualSet, QualTL, SyncSets, SyncTL
 
 SHORT: Final[dict[str, QualTL]] = {
     "cpu": QualTL.CPU,

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from exogpu.importing.kernel import Barriers
 from exogpu.importing.layouts import memory, types_in
 from exogpu.importing.memory import Buffer
-from exogpu.importing.naming import aliases
-from exogpu.importing.places import Places
-from exogpu.importing.refusing import unsupported
-from exogpu.importing.text import Operation, walk
+from exogpu.importing.mlir_text import Operation, walk
+from exogpu.importing.partition_names import aliases
+from exogpu.importing.refusals import unsupported
+from exogpu.importing.role_events import Barriers
+from exogpu.importing.source_locations import Places
 
 
 @dataclass(slots=True)

@@ -10,28 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from exogpu.importing.proving import equal, follows, known_within
-from exogpu.importing.values import (
-    Atom,
-    Both,
-    Choice,
-    Compare,
-    Condition,
-    Floor,
-    Known,
-    Negation,
-    Remainder,
-    Toward,
-    Unread,
-    Value,
-    Variable,
-    choice,
-    compare,
-    floor,
-    of,
-    remainder,
-    whole,
-)
+from exogpu.importing import polynomial_values
+from exogpu.importing.value_proofs import equal, follows, known_within
 
 SAMPLES: Final = 48
 """Iterations on numbers by which guesses are told apart, before one is proved."""
@@ -41,21 +21,21 @@ LONGEST: Final = 16
 
 
 def closed_forms(
-    loop: Variable,
-    turn: Value,
-    first: Mapping[Variable, Value],
-    following: Mapping[Variable, Value],
-    facts: Sequence[Condition],
-) -> dict[Variable, Value]:
+    loop: polynomial_values.Variable,
+    turn: polynomial_values.Value,
+    first: Mapping[polynomial_values.Variable, polynomial_values.Value],
+    following: Mapping[polynomial_values.Variable, polynomial_values.Value],
+    facts: Sequence[polynomial_values.Condition],
+) -> dict[polynomial_values.Variable, polynomial_values.Value]:
     """The carried values before iteration `turn`, of those for which a form was proved.
 
     `first` has the values before the loop, `following` those after an iteration, as functions of
     `turn` and of the carried values before it.
     """
-    found: dict[Variable, Value] = {}
+    found: dict[polynomial_values.Variable, polynomial_values.Value] = {}
     left = dict(following)
     while True:
-        new: dict[Variable, Value] = {}
+        new: dict[polynomial_values.Variable, polynomial_values.Value] = {}
         for carried, after in left.items():
             step = after.replaced({one: form for one, form in found.items()})
             if (form := _linear(loop, turn, carried, first[carried], step)) is not None:
@@ -70,23 +50,27 @@ def closed_forms(
 
 
 def _linear(
-    loop: Variable, turn: Value, carried: Variable, first: Value, after: Value
-) -> Value | None:
+    loop: polynomial_values.Variable,
+    turn: polynomial_values.Value,
+    carried: polynomial_values.Variable,
+    first: polynomial_values.Value,
+    after: polynomial_values.Value,
+) -> polynomial_values.Value | None:
     """The form of what grows by as much in each iteration."""
-    growth = after - Value((((carried,), 1),))
+    growth = after - polynomial_values.Value((((carried,), 1),))
     if carried in growth.variables() or not known_within(growth, loop.name):
         return None
     return first + turn * growth
 
 
 def _periodic(
-    loop: Variable,
-    turn: Value,
-    first: Mapping[Variable, Value],
-    following: Mapping[Variable, Value],
-    found: Mapping[Variable, Value],
-    facts: Sequence[Condition],
-) -> dict[Variable, Value]:
+    loop: polynomial_values.Variable,
+    turn: polynomial_values.Value,
+    first: Mapping[polynomial_values.Variable, polynomial_values.Value],
+    following: Mapping[polynomial_values.Variable, polynomial_values.Value],
+    found: Mapping[polynomial_values.Variable, polynomial_values.Value],
+    facts: Sequence[polynomial_values.Condition],
+) -> dict[polynomial_values.Variable, polynomial_values.Value]:
     """The forms of counters that wrap and of phases, which depend on each other."""
     after = {one: value.replaced(_atoms(found)) for one, value in following.items()}
     traces = _traces(loop, first, after)
@@ -108,33 +92,37 @@ def _periodic(
 
 
 def _inductive(
-    loop: Variable,
-    turn: Value,
-    form: Value,
-    first: Value,
-    after: Value,
-    forms: Mapping[Variable, Value],
-    facts: Sequence[Condition],
+    loop: polynomial_values.Variable,
+    turn: polynomial_values.Value,
+    form: polynomial_values.Value,
+    first: polynomial_values.Value,
+    after: polynomial_values.Value,
+    forms: Mapping[polynomial_values.Variable, polynomial_values.Value],
+    facts: Sequence[polynomial_values.Condition],
 ) -> bool:
-    start = form.replaced({loop: Value()})
+    start = form.replaced({loop: polynomial_values.Value()})
     then = form.replaced({loop: turn + 1})
     step = after.replaced(_atoms(forms))
     return equal(facts, start, first) and equal(facts, step, then)
 
 
-def _atoms(forms: Mapping[Variable, Value]) -> dict[Atom, Value]:
+def _atoms(
+    forms: Mapping[polynomial_values.Variable, polynomial_values.Value],
+) -> dict[polynomial_values.Atom, polynomial_values.Value]:
     """The same, to be put in place of atoms."""
     return {one: form for one, form in forms.items()}
 
 
 def _traces(
-    loop: Variable, first: Mapping[Variable, Value], after: Mapping[Variable, Value]
-) -> dict[Variable, list[int]]:
+    loop: polynomial_values.Variable,
+    first: Mapping[polynomial_values.Variable, polynomial_values.Value],
+    after: Mapping[polynomial_values.Variable, polynomial_values.Value],
+) -> dict[polynomial_values.Variable, list[int]]:
     """The values on numbers in the first iterations, of those that numbers determine."""
     now = {one: value.constant for one, value in first.items() if one in after}
-    traces: dict[Variable, list[int]] = {one: [] for one in now}
+    traces: dict[polynomial_values.Variable, list[int]] = {one: [] for one in now}
     for at in range(SAMPLES):
-        known: dict[Atom, int] = {loop: at}
+        known: dict[polynomial_values.Atom, int] = {loop: at}
         for one, value in now.items():
             if value is not None:
                 traces[one].append(value)
@@ -143,22 +131,24 @@ def _traces(
     return {one: trace for one, trace in traces.items() if len(trace) == SAMPLES}
 
 
-def _shapes(loop: Variable, trace: Sequence[int], start: int = 0) -> Iterator[Value]:
+def _shapes(
+    loop: polynomial_values.Variable, trace: Sequence[int], start: int = 0
+) -> Iterator[polynomial_values.Value]:
     """The shapes that have these values in the iterations from `start` on.
 
     They are constants, `(k + a) mod n` and `((k + a) div n + b) mod 2`.
     """
     if len(set(trace[start:])) == 1:
-        yield whole(trace[start])
-    turn = of(loop)
+        yield polynomial_values.integer_value(trace[start])
+    turn = polynomial_values.atom_value(loop)
     shapes = [
-        remainder(turn + a, n) + low
+        polynomial_values.remainder(turn + a, n) + low
         for n in range(2, LONGEST + 1)
         for a in range(n)
         for low in (0, 1)
     ]
     shapes += [
-        remainder(floor(turn + a, n) + b, 2)
+        polynomial_values.remainder(polynomial_values.floor(turn + a, n) + b, 2)
         for n in range(1, LONGEST + 1)
         for a in range(n)
         for b in (0, 1)
@@ -169,16 +159,28 @@ def _shapes(loop: Variable, trace: Sequence[int], start: int = 0) -> Iterator[Va
             yield shape
 
 
-def _late_shapes(loop: Variable, trace: Sequence[int]) -> Iterator[Value]:
+def _late_shapes(
+    loop: polynomial_values.Variable, trace: Sequence[int]
+) -> Iterator[polynomial_values.Value]:
     """The shapes, also those that only hold from the second iteration on."""
     yield from _shapes(loop, trace)
     for shape in _shapes(loop, trace, 1):
-        yield choice(compare("<=", of(loop)), whole(trace[0]), shape)
+        yield polynomial_values.choice(
+            polynomial_values.compare("<=", polynomial_values.atom_value(loop)),
+            polynomial_values.integer_value(trace[0]),
+            shape,
+        )
 
 
-def fitted(atom: Atom, facts: Sequence[Condition]) -> Value | None:
+def fitted(
+    atom: polynomial_values.Atom, facts: Sequence[polynomial_values.Condition]
+) -> polynomial_values.Value | None:
     """An affine form of an atom that depends on one counter; None where none is proved."""
-    counters = {one for one in of(atom).atoms() if isinstance(one, Variable)}
+    counters = {
+        one
+        for one in polynomial_values.atom_value(atom).atoms()
+        if isinstance(one, polynomial_values.Variable)
+    }
     if len(counters) != 1:
         return None
     (loop,) = counters
@@ -186,10 +188,19 @@ def fitted(atom: Atom, facts: Sequence[Condition]) -> Value | None:
     known = [value for value in trace if value is not None]
     if len(known) < SAMPLES:
         return None
-    return next((shape for shape in _shapes(loop, known) if equal(facts, of(atom), shape)), None)
+    return next(
+        (
+            shape
+            for shape in _shapes(loop, known)
+            if equal(facts, polynomial_values.atom_value(atom), shape)
+        ),
+        None,
+    )
 
 
-def number(value: Value, known: Mapping[Atom, int]) -> int | None:
+def number(
+    value: polynomial_values.Value, known: Mapping[polynomial_values.Atom, int]
+) -> int | None:
     """The value on numbers; None where it depends on what is not known."""
     total = 0
     for product, factor in value.terms:
@@ -204,59 +215,74 @@ def number(value: Value, known: Mapping[Atom, int]) -> int | None:
     return total
 
 
-def _atom(atom: Atom, known: Mapping[Atom, int]) -> int | None:
+def _atom(atom: polynomial_values.Atom, known: Mapping[polynomial_values.Atom, int]) -> int | None:
     match atom:
-        case Variable():
+        case polynomial_values.Variable():
             return known.get(atom)
-        case Floor() | Remainder():
+        case polynomial_values.Floor() | polynomial_values.Remainder():
             term = number(atom.term, known)
             if term is None:
                 return None
-            return term // atom.divisor if isinstance(atom, Floor) else term % atom.divisor
-        case Toward():
+            return (
+                term // atom.divisor
+                if isinstance(atom, polynomial_values.Floor)
+                else term % atom.divisor
+            )
+        case polynomial_values.Toward():
             term, by = number(atom.term, known), number(atom.divisor, known)
             if term is None or not by:
                 return None
             quotient = abs(term) // abs(by) * (1 if (term < 0) == (by < 0) else -1)
             return quotient if atom.part == "quotient" else term - quotient * by
-        case Choice():
+        case polynomial_values.Choice():
             holds = truth(atom.condition, known)
             if holds is None:
                 return None
             return number(atom.first if holds else atom.second, known)
 
 
-def truth(condition: Condition, known: Mapping[Atom, int]) -> bool | None:
+def truth(
+    condition: polynomial_values.Condition, known: Mapping[polynomial_values.Atom, int]
+) -> bool | None:
     match condition:
-        case Known():
+        case polynomial_values.Known():
             return condition.value
-        case Compare():
+        case polynomial_values.Compare():
             value = number(condition.value, known)
             if value is None:
                 return None
             return value == 0 if condition.op == "==" else value <= 0
-        case Negation():
+        case polynomial_values.Negation():
             term = truth(condition.term, known)
             return None if term is None else not term
-        case Both():
+        case polynomial_values.Both():
             first, second = truth(condition.first, known), truth(condition.second, known)
             return None if first is None or second is None else first and second
-        case Unread():
+        case polynomial_values.Unread():
             return None
 
 
-def within(value: Value, low: int, high: int | None, facts: Sequence[Condition]) -> bool:
+def within(
+    value: polynomial_values.Value,
+    low: int,
+    high: int | None,
+    facts: Sequence[polynomial_values.Condition],
+) -> bool:
     """Returns whether `low <= value <= high` is proved; without `high`, `low <= value` alone."""
-    enough = follows(facts, compare("<=", whole(low) - value))
-    return enough and (high is None or follows(facts, compare("<=", value - high)))
+    enough = follows(
+        facts, polynomial_values.compare("<=", polynomial_values.integer_value(low) - value)
+    )
+    return enough and (
+        high is None or follows(facts, polynomial_values.compare("<=", value - high))
+    )
 
 
 def is_within(
-    at_once: Callable[[Value], bool],
-    forms: Mapping[str, Value],
+    at_once: Callable[[polynomial_values.Value], bool],
+    forms: Mapping[str, polynomial_values.Value],
     name: str,
     high: int | None,
-    facts: Sequence[Condition],
+    facts: Sequence[polynomial_values.Condition],
 ) -> bool:
     """Returns whether a carried value is known, and seen or proved to be in its range."""
     form = forms.get(name)

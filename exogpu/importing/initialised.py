@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from exogpu.importing import events as ev
-from exogpu.importing.kernel import Barriers
+from exogpu.diagnostics.errors import Span
+from exogpu.importing import role_events
+from exogpu.importing.mbarrier_rings import steps
 from exogpu.importing.memory import Window, overlap
-from exogpu.importing.refusing import unsupported
-from exogpu.importing.rings import steps
-from exogpu.importing.values import Value
-from exogpu.result.errors import Span
+from exogpu.importing.polynomial_values import Value
+from exogpu.importing.refusals import unsupported
+from exogpu.importing.role_events import Barriers
 
 
 @dataclass(slots=True)
@@ -103,14 +103,14 @@ class Initialised:
 
 
 def refuse_unawaited(
-    items: Sequence[ev.Item], barriers: Mapping[str, Barriers], unbalanced: Sequence[str]
+    items: Sequence[role_events.Item], barriers: Mapping[str, Barriers], unbalanced: Sequence[str]
 ) -> None:
     """Raises RefusedError (K104) where an mbarrier whose bytes are used again may not be awaited.
 
     Its arrivals, and the bytes of its loads, could come later.  That arrivals and waits balance is
     proved of every mbarrier that is not among the unbalanced ones.
     """
-    waits = [step.event for step in steps(items) if isinstance(step.event, ev.Wait)]
+    waits = [step.event for step in steps(items) if isinstance(step.event, role_events.Wait)]
     earlier = {one.barrier.array for one in waits if one.lag != Value()}
     for array, one in barriers.items():
         if one.shares and (array in unbalanced or array in earlier):

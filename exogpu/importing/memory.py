@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from exogpu.importing.refusing import unsupported
-from exogpu.importing.values import Value, whole
-from exogpu.result.errors import Span
+from exogpu.diagnostics.errors import Span
+from exogpu.importing.polynomial_values import Value, integer_value
+from exogpu.importing.refusals import unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def window(memory: Memory, buffer: str, slot: Value | None) -> Window:
     """The cells of a buffer, or of one slot of its ring."""
     place, of = memory.places[buffer], memory.buffers[buffer]
     if slot is None or of.slots == 1:
-        return Window(place.array, whole(place.first), place.width * of.slots)
+        return Window(place.array, integer_value(place.first), place.width * of.slots)
     return Window(place.array, slot * place.width + place.first, place.width, slot)
 
 

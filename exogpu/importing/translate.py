@@ -6,65 +6,35 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from exogpu.importing import events as ev
-from exogpu.importing.accesses import HANDLERS, Expected, View
+from exogpu.diagnostics.errors import Span
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.importing import role_events
+from exogpu.importing.access_events import HANDLERS, Expected, View
 from exogpu.importing.buffers import allocated, sources
 from exogpu.importing.induction import closed_forms, is_within
 from exogpu.importing.initialised import Initialised
-from exogpu.importing.kernel import Kernel, Trips
-from exogpu.importing.lowering import Lowering
 from exogpu.importing.memory import Memory, laid_out, window
-from exogpu.importing.naming import Shared, accumulators, apart
-from exogpu.importing.operations import accept, is_register_operation
-from exogpu.importing.places import Places, places_of
-from exogpu.importing.proving import between, counter, known_within
-from exogpu.importing.refusing import faulty, unknown_value, unsupported
-from exogpu.importing.scalars import Scalar, evaluated, is_scalar, is_truth, merged
-from exogpu.importing.text import Module, Operation, Region, walk
-from exogpu.importing.values import (
+from exogpu.importing.mlir_text import Module, Operation, Region
+from exogpu.importing.partition_names import Shared, accumulators
+from exogpu.importing.polynomial_values import (
     TRUE,
     Condition,
     Unread,
     Value,
     Variable,
-    both,
+    atom_value,
+    both_hold,
     floor,
+    integer_value,
     is_bit,
     is_natural,
     negation,
-    of,
-    whole,
 )
-from exogpu.result.errors import Span
-from exogpu.result.hazards import HazardKind
-
-
-def translate(module: Module, lowering: Lowering) -> Kernel:
-    """The events of a module's kernel.  Raises RefusedError for what is not read exactly."""
-    body = apart(module.function.regions[0].operations)
-    places = places_of(module)
-    for operation in walk(body):
-        accept(operation, places.span(operation))
-    target = module.attributes.get("ttg.target", "")
-    if not re.match(r'"cuda:\d+"', target) or module.integer("ttg.threads-per-warp") != 32:
-        raise unsupported(
-            f"a kernel for {target or 'an unknown target'}, whose warps have "
-            f"{module.integer('ttg.threads-per-warp') or 'unknown numbers of'} threads",
-            "kernels for CUDA are read",
-            places.end,
-        )
-    for layout in module.aliases.values():
-        if layout.startswith("#ttg.padded_shared") or "fp4Padded = true" in layout:
-            raise unsupported(
-                f"shared memory with padding: {layout}", "lay it out without padding", places.end
-            )
-    if (module.integer("ttg.num-ctas") or 1) != 1:
-        raise unsupported(
-            "a kernel whose programs are clusters of CTAs",
-            "kernels of one CTA a program are read",
-            places.end,
-        )
-    return Translator(module, places, body, lowering).kernel()
+from exogpu.importing.refusals import faulty, unknown_value, unsupported
+from exogpu.importing.scalar_operations import Scalar, evaluated, is_scalar, is_truth, merged
+from exogpu.importing.source_locations import Places
+from exogpu.importing.triton_tables import Lowering, is_register_operation
+from exogpu.importing.value_proofs import between_bounds, counter, known_within
 
 
 class Translator:
@@ -78,16 +48,16 @@ class Translator:
         self.sources = sources(body)
         self.scalars: dict[str, Scalar] = {}
         self.views: dict[str, View] = {}
-        self.expected: dict[ev.Slot, Expected] = {}
-        self.filled: dict[ev.Slot, Expected] = {}
+        self.expected: dict[role_events.Slot, Expected] = {}
+        self.filled: dict[role_events.Slot, Expected] = {}
         self.accumulators: dict[str, tuple[str, Span]] = {}
-        self.trips: dict[Variable, Trips] = {}
-        self.role = ev.Role("default", module.integer("ttg.num-warps") or 4)
+        self.trips: dict[Variable, role_events.Trips] = {}
+        self.role = role_events.Role("default", module.integer("ttg.num-warps") or 4)
         self.parted = False
         self._guard: Condition = TRUE
         self._facts: tuple[Condition, ...] = ()
         self._loops: tuple[str, ...] = ()
-        self._out: list[ev.Item] = []
+        self._out: list[role_events.Item] = []
         self._turns: dict[Operation, str] = {}
         found = allocated(body, places, self.origin)
         self.barriers, self._scratch = found.barriers, found.scratch
@@ -124,20 +94,20 @@ class Translator:
             name = self.sources[name]
         return name
 
-    def emit(self, operation: Operation, event: ev.Event, guard: Condition = TRUE) -> None:
+    def emit(self, operation: Operation, event: role_events.Event, guard: Condition = TRUE) -> None:
         """Adds an event of the role."""
-        guard = both(self._guard, guard)
-        for place in ev.windows(event):
+        guard = both_hold(self._guard, guard)
+        for place in role_events.windows(event):
             self.mbarriers.access(place, self.span(operation))
-        self._out.append(ev.Step(event, self.span(operation), self.role.name, guard))
-        if isinstance(event, ev.Meet):
+        self._out.append(role_events.Step(event, self.span(operation), self.role.name, guard))
+        if isinstance(event, role_events.Meet):
             self.mbarriers.meet()
 
     def words(self, operation: Operation, array: str) -> None:
         """The operation writes the bytes of mbarriers, which other buffers have at other times."""
-        event = ev.StoreByOne(window(self.memory, array, None))
+        event = role_events.StoreByOne(window(self.memory, array, None))
         self.mbarriers.access(event.window, self.span(operation), array)
-        self._out.append(ev.Step(event, self.span(operation), self.role.name))
+        self._out.append(role_events.Step(event, self.span(operation), self.role.name))
 
     def use(self, operation: Operation) -> None:
         """The operation reads its operands, and writes its results, as ordinary registers."""
@@ -145,7 +115,7 @@ class Translator:
             for name in dict.fromkeys(map(self.shared.accumulator, names)):
                 if name:
                     self.accumulators.setdefault(name, (self.role.name, self.span(operation)))
-                    self.emit(operation, ev.Registers(**{kind: name}))
+                    self.emit(operation, role_events.Registers(**{kind: name}))
 
     @property
     def unconditional(self) -> bool:
@@ -154,7 +124,7 @@ class Translator:
 
     # --- control ----------------------------------------------------------------------------
 
-    def kernel(self) -> Kernel:
+    def kernel(self) -> role_events.Kernel:
         """All events, role by role."""
         self._arguments()
         split = [at for at, one in enumerate(self.body) if one.name == "ttg.warp_specialize"]
@@ -165,9 +135,11 @@ class Translator:
                 self.span(self.body[split[1]]),
             )
         if not split:
-            roles: tuple[ev.Role, ...] = (replace(self.role, items=self._items(self.body)),)
-            before: tuple[ev.Item, ...] = ()
-            after: tuple[ev.Item, ...] = ()
+            roles: tuple[role_events.Role, ...] = (
+                replace(self.role, items=self._items(self.body)),
+            )
+            before: tuple[role_events.Item, ...] = ()
+            after: tuple[role_events.Item, ...] = ()
         else:
             before = self._items(self.body[: split[0]])
             before += self._captures(self.body[split[0]])
@@ -178,7 +150,7 @@ class Translator:
             self.mbarriers.meet()
             after = self._items(self.body[split[0] + 1 :])
         name = re.search(r"@([\w$.]+)", self.module.function.text)
-        return Kernel(
+        return role_events.Kernel(
             re.sub(r"\W", "_", name[1]) if name else "kernel",
             self.places.end,
             before,
@@ -191,22 +163,22 @@ class Translator:
             bool(split),
         )
 
-    def _captures(self, operation: Operation) -> tuple[ev.Item, ...]:
+    def _captures(self, operation: Operation) -> tuple[role_events.Item, ...]:
         """Stores the values that partitions are given in shared memory; all warps meet after they
         have read them."""
         if operation not in self._scratch:
             return ()
         place = window(self.memory, self._scratch[operation], None)
-        return (ev.Step(ev.Store(place), self.span(operation), self.role.name),)
+        return (role_events.Step(role_events.Store(place), self.span(operation), self.role.name),)
 
     def _arguments(self) -> None:
         """Integers that the kernel is given."""
         for name, kind in re.findall(r"(%[\w$.-]+): (\w+)", self.module.function.types):
             if kind in ("i32", "i64", "i16", "i8"):
                 shape = bool(re.search(r"\.shape\.\d+$", name))
-                self.scalars[name] = of(Variable(name[1:], natural=shape))
+                self.scalars[name] = atom_value(Variable(name[1:], natural=shape))
 
-    def _items(self, operations: tuple[Operation, ...]) -> tuple[ev.Item, ...]:
+    def _items(self, operations: tuple[Operation, ...]) -> tuple[role_events.Item, ...]:
         around, self._out = self._out, []
         expected, self.expected = self.expected, {}
         self.filled.clear()
@@ -252,10 +224,10 @@ class Translator:
         self.use(operation)
         if operation in self._scratch:
             place = window(self.memory, self._scratch[operation], None)
-            self.emit(operation, ev.Store(place))
+            self.emit(operation, role_events.Store(place))
             if self.lowering.meet_within_scratch:
-                self.emit(operation, ev.Meet())
-            self.emit(operation, ev.Load(place))
+                self.emit(operation, role_events.Meet())
+            self.emit(operation, role_events.Load(place))
         self._unread(operation)
 
     def _unread(self, operation: Operation) -> None:
@@ -265,11 +237,13 @@ class Translator:
         within = frozenset(self._loops)
         for name in operation.results:
             kind = (
-                Unread(name, within) if is_truth(operation) else of(Variable(name, False, within))
+                Unread(name, within)
+                if is_truth(operation)
+                else atom_value(Variable(name, False, within))
             )
             self.scalars[name] = kind
 
-    def _roles(self, operation: Operation) -> tuple[ev.Role, ...]:
+    def _roles(self, operation: Operation) -> tuple[role_events.Role, ...]:
         """The default role first, then the partitions by their first warps."""
         first, found = self.role, []
         starts = re.findall(r"\d+", operation.attributes.get("warpGroupStartIds", "")[10:])
@@ -277,7 +251,7 @@ class Translator:
             default = region.label == "default"
             warps = first.warps if default else region.warps
             start = 0 if default else int(starts[at - 1]) if len(starts) >= at else 100 + at
-            self.role = ev.Role(region.label, warps)
+            self.role = role_events.Role(region.label, warps)
             if not default:
                 self._enter(region, operation.operands)
             found.append((start, replace(self.role, items=self._items(region.operations))))
@@ -302,7 +276,7 @@ class Translator:
         ends: list[Mapping[str, Scalar | View | None]] = []
         for region, holds in zip(operation.regions, (condition, negation(condition)), strict=False):
             self.mbarriers.forget(met)
-            self._guard = both(outer_guard, holds)
+            self._guard = both_hold(outer_guard, holds)
             self._facts = (*outer_facts, holds)
             self._out += self._items(region.operations)
             last = region.terminator
@@ -341,7 +315,9 @@ class Translator:
             return
         value = merged(condition, first, second)
         within = frozenset(self._loops)
-        self.scalars[result] = of(Variable(result, False, within)) if value is None else value
+        self.scalars[result] = (
+            atom_value(Variable(result, False, within)) if value is None else value
+        )
 
     # --- loops ------------------------------------------------------------------------------
 
@@ -363,14 +339,16 @@ class Translator:
         met = self.mbarriers.copy()
         body = self._within(turn, number, trips, region)
         self.mbarriers.forget(met)
-        self._out.append(ev.Loop(turn, trips, body, self.span(operation)))
+        self._out.append(role_events.Loop(turn, trips, body, self.span(operation)))
         for result, name in zip(operation.results, carried, strict=True):
             form = forms.get(name)
             if isinstance(form, Value):
                 after = form.replaced({turn: trips})
                 within = frozenset(self._loops)
                 known = known_within(after, turn.name)
-                self.scalars[result] = after if known else of(Variable(result, False, within))
+                self.scalars[result] = (
+                    after if known else atom_value(Variable(result, False, within))
+                )
             elif form is not None:
                 self.scalars[result] = Unread(result, frozenset(self._loops))
             if name in self.views:
@@ -388,33 +366,35 @@ class Translator:
     def _trips(self, value: Value, operation: Operation) -> Value:
         """Returns the trip count of a loop, as a variable shared by all loops of this count."""
         if value.constant is not None:
-            return whole(max(value.constant, 0))
+            return integer_value(max(value.constant, 0))
         for loop in self._loops:
             if not known_within(value, loop):
                 if self._probing:
-                    return of(Variable(f"trips{operation.line}", True, frozenset(self._loops)))
+                    return atom_value(
+                        Variable(f"trips{operation.line}", True, frozenset(self._loops))
+                    )
                 raise unknown_value(
                     "the trip count of a loop differs from iteration to iteration of one around it",
                     self.span(operation),
                 )
         for known, trips in self.trips.items():
             if trips.value == value:
-                return of(known)
+                return atom_value(known)
         name = f"trips_{self.span(operation).line}"
         while name in {known.name for known in self.trips}:
             name += "_"
         made = Variable(name, natural=True)
-        self.trips[made] = Trips(value, self.span(operation))
-        return of(made)
+        self.trips[made] = role_events.Trips(value, self.span(operation))
+        return atom_value(made)
 
     _probing = False
 
     def _within(
         self, turn: Variable, number: Value, trips: Value, region: Region
-    ) -> tuple[ev.Item, ...]:
+    ) -> tuple[role_events.Item, ...]:
         loops, facts = self._loops, self._facts
         self._loops = (*loops, turn.name)
-        self._facts = (*facts, *between(0, number, trips))
+        self._facts = (*facts, *between_bounds(0, number, trips))
         body = self._items(region.operations)
         self._loops, self._facts = loops, facts
         return body
@@ -433,7 +413,7 @@ class Translator:
         They are taken not to be negative, or to be 0 or 1, where their first values are; if that is
         not proved of their forms, all is done again without it.
         """
-        facts = (*self._facts, *between(0, number, trips))
+        facts = (*self._facts, *between_bounds(0, number, trips))
         around = frozenset({*self._loops, turn.name})
         pairs = [(name, one) for name, one in zip(carried, initial, strict=True)]
         numbers = {name: one for name, one in pairs if isinstance(one, Value)}
@@ -444,7 +424,7 @@ class Translator:
                 name: Variable(name, name in natural, around, name in bits) for name in numbers
             }
             symbols: dict[str, Scalar] = {
-                name: of(names[name]) if name in names else Unread(name, around)
+                name: atom_value(names[name]) if name in names else Unread(name, around)
                 for name, one in pairs
                 if one is not None
             }

@@ -3,7 +3,7 @@
 A form is a constant plus integer multiples of atoms; an atom is a variable, or a floor division
 or remainder that could not be resolved.  A variable may have a range, from its loop.
 
-What writes expressions out keeps them as trees (`codegen.expressions`, `symbolic.encode`): there
+What writes expressions out keeps them as trees (`codegen.control_text`, `symbolic.encode`): there
 the order of the terms is part of the text.  `solvers.isl_functions` has forms of its own, as ISL
 gives them: by position, and divided as a whole.
 """
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Add, CExpr, CVar, FloorDiv, Int, Mod, Mul, Sub
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import Sym
 
 
 class Range(NamedTuple):
@@ -174,25 +174,25 @@ def _split(form: Affine, divisor: int) -> tuple[Affine, Affine]:
     )
 
 
-def from_cexpr(expr: CExpr, values: Mapping[Sym, Affine], ranges: Ranges) -> Affine:
+def from_cexpr(expr: ir.CExpr, values: Mapping[Sym, Affine], ranges: Ranges) -> Affine:
     """The form of a control expression whose variables have the given forms; others stand for
     themselves."""
     match expr:
-        case Int():
+        case ir.Int():
             return Affine(expr.value)
-        case CVar():
+        case ir.CVar():
             return values.get(expr.name) or variable(expr.name)
-        case Add():
+        case ir.Add():
             left, right = (from_cexpr(e, values, ranges) for e in (expr.left, expr.right))
             return combine((1, left), (1, right))
-        case Sub():
+        case ir.Sub():
             left, right = (from_cexpr(e, values, ranges) for e in (expr.left, expr.right))
             return combine((1, left), (-1, right))
-        case Mul():
+        case ir.Mul():
             return combine((expr.factor, from_cexpr(expr.term, values, ranges)))
-        case FloorDiv():
+        case ir.FloorDiv():
             return divide(from_cexpr(expr.term, values, ranges), expr.divisor, ranges)
-        case Mod():
+        case ir.Mod():
             return remainder(from_cexpr(expr.term, values, ranges), expr.divisor, ranges)
         case _:
             assert_never(expr)
@@ -248,3 +248,20 @@ def mentions(form: Affine, names: Iterable[Sym]) -> bool:
     """Tests whether the form depends on any of the variables."""
     wanted = frozenset(names)
     return any(name in wanted for name in variables(form))
+
+
+# Constant values and differences of control expressions.
+
+
+def constant(expr: ir.CExpr) -> int | None:
+    """The value of an expression that is the same for all values of its variables.
+
+    None where its form has a variable left.
+    """
+    form = from_cexpr(expr, {}, {})
+    return None if form.terms else form.constant
+
+
+def difference(left: ir.CExpr, right: ir.CExpr) -> int | None:
+    """`left - right` where it is constant, else None."""
+    return constant(ir.Sub(left, right))

@@ -1,6 +1,6 @@
 """Constraint text of ISL's notation as SMT-LIB 2, so that a second solver can be asked the same.
 
-It reads what `exogpu.ir.isltext` writes, and the comparisons, sums and connectives that stand
+It reads what `exogpu.ir.render` writes, and the comparisons, sums and connectives that stand
 around it.
 """
 

@@ -13,9 +13,9 @@ from fractions import Fraction
 from functools import cache
 from typing import Final
 
-from exogpu.ir.names import Sym
+from exogpu.diagnostics.errors import Span
 from exogpu.ir.nodes import Proc
-from exogpu.result.errors import Span
+from exogpu.ir.types import Sym
 
 
 def digest(proc: Proc, *, places: bool = True, from_first_line: bool = False) -> str | None:

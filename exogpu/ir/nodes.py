@@ -10,20 +10,8 @@ from dataclasses import dataclass, field
 from math import copysign
 from typing import Literal, TypeAlias
 
-from exogpu.ir.names import Sym
-from exogpu.ir.types import (
-    AccessMode,
-    BarrierMechanism,
-    CollUnit,
-    DataMemory,
-    DataType,
-    Memcpy,
-    Memset,
-    Operand,
-    SpecialWindow,
-    SyncTL,
-)
-from exogpu.result.errors import NOWHERE, Span
+from exogpu.diagnostics.errors import NOWHERE, Span
+from exogpu.ir import types
 
 # --- control expressions ------------------------------------------------------------------
 
@@ -40,7 +28,7 @@ class Int:
 class CVar:
     """A control variable: a size, an index argument or a loop iterator."""
 
-    name: Sym
+    name: types.Sym
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
@@ -153,7 +141,7 @@ Coord: TypeAlias = Point | Interval
 class Access:
     """`x[w*]`: a window of a data, window or barrier variable; one coordinate a dimension."""
 
-    name: Sym
+    name: types.Sym
     coords: tuple[Coord, ...]
     span: Span = field(default=NOWHERE, compare=False, repr=False)
     through: tuple[Through, ...] = field(default=(), compare=False, repr=False)
@@ -268,7 +256,7 @@ class CudaTasks:
 class CudaThreads:
     """`cuda_threads(lo, hi, unit=unit)`"""
 
-    unit: CollUnit
+    unit: types.CollUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +267,7 @@ class Slot:
     barriers each element has had as many.
     """
 
-    barrier: Sym
+    barrier: types.Sym
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +306,7 @@ class _Statement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class For(_Statement):
-    iterator: Sym
+    iterator: types.Sym
     lo: CExpr
     hi: CExpr
     mode: LoopMode
@@ -402,29 +390,29 @@ class Reduce(_Statement):
 class WindowStmt(_Statement):
     """`name = source[w*] @ special`; `special` is None for a plain alias."""
 
-    name: Sym
+    name: types.Sym
     source: Access
-    special: SpecialWindow | None
+    special: types.SpecialWindow | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alloc(_Statement):
     """`name: dtype[shape] @ memory`"""
 
-    name: Sym
-    dtype: DataType
+    name: types.Sym
+    dtype: types.DataType
     shape: tuple[CExpr, ...]
-    memory: DataMemory
+    memory: types.DataMemory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BarrierAlloc(_Statement):
     """`name: barrier(guard)[shape] @ mechanism`"""
 
-    name: Sym
+    name: types.Sym
     shape: tuple[CExpr, ...]
-    mechanism: BarrierMechanism
-    guard: Sym | None = None
+    mechanism: types.BarrierMechanism
+    guard: types.Sym | None = None
     depth: int | None = None
     """The ring depth that another compiler chose; None if the Awaits determine it (decision
     `mbarrier-phase`)."""
@@ -435,7 +423,7 @@ class Free(_Statement):
     """End of a data or barrier variable's lifetime; inserted by the compiler, never written.
     Its span is that of the allocation."""
 
-    name: Sym
+    name: types.Sym
     ends: Span = NOWHERE
     """The statement before which, or the last one after which, it ends."""
 
@@ -445,8 +433,8 @@ class Fence(_Statement):
     """`Fence(pre, post)`; with `launches`, in a dependent launch, each thread by itself waits for
     the launches before (decision `dependent-launch`)."""
 
-    pre: SyncTL
-    post: SyncTL
+    pre: types.SyncTL
+    post: types.SyncTL
     launches: bool = False
 
 
@@ -457,7 +445,7 @@ class Arrive(_Statement):
     The home barrier is the one element common to all targets' windows.
     """
 
-    timeline: SyncTL
+    timeline: types.SyncTL
     targets: tuple[Access, ...]
 
 
@@ -466,7 +454,7 @@ class Await(_Statement):
     """`Await(barrier, timeline, n)`; a `~m` of the source is the negative n = -m-1 here."""
 
     barrier: Access
-    timeline: SyncTL
+    timeline: types.SyncTL
     n: int
 
 
@@ -517,7 +505,7 @@ Argument: TypeAlias = CExpr | Access | Const
 class ControlParam:
     """`n: size` (at least 1, unless a precondition admits 0) or `i: index` (any integer)."""
 
-    name: Sym
+    name: types.Sym
     kind: Literal["size", "index"]
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
@@ -526,12 +514,12 @@ class ControlParam:
 class DataParam:
     """`x: dtype[shape] @ memory`; `operand` is set for instructions only."""
 
-    name: Sym
-    dtype: DataType
+    name: types.Sym
+    dtype: types.DataType
     shape: tuple[CExpr, ...]
-    memory: DataMemory
-    operand: Operand | None = None
-    window: SpecialWindow | None = None
+    memory: types.DataMemory
+    operand: types.Operand | None = None
+    window: types.SpecialWindow | None = None
     """The special window type that the argument must have, for instructions (tensor maps)."""
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
@@ -545,7 +533,7 @@ class Contract:
     `assert injective(array)`: no two elements are equal.  Of an array of one dimension."""
 
     kind: Literal["monotone", "injective"]
-    array: Sym
+    array: types.Sym
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
@@ -592,16 +580,16 @@ class Instr:
     preconditions: tuple[BExpr, ...]
     body: Block
     cuda: bool
-    unit: CollUnit
-    trailing: BarrierMechanism | None = None
+    unit: types.CollUnit
+    trailing: types.BarrierMechanism | None = None
     trailing_required: bool = False
-    trailing_units: tuple[CollUnit, ...] = ()
+    trailing_units: tuple[types.CollUnit, ...] = ()
     """The units over which the trailing barrier's dimensions are distributed."""
-    modes: tuple[AccessMode, ...] = ()
-    template: str | Memset | Memcpy = ""
+    modes: tuple[types.AccessMode, ...] = ()
+    template: str | types.Memset | types.Memcpy = ""
     arch: str = ""
     """The one architecture that has it; empty: all do."""
-    in_place: frozenset[Sym] = frozenset()
+    in_place: frozenset[types.Sym] = frozenset()
     """Parameters that may be one and the same window: it works element by element on them."""
     span: Span = field(default=NOWHERE, compare=False, repr=False)
     doc: str = ""

@@ -19,11 +19,10 @@ from fractions import Fraction
 from math import copysign, frexp, isfinite, ldexp
 from typing import Final, Literal, TypeAlias, assert_never
 
-from exogpu.ir import eights
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import Access, Apply, BinOp, Const, DataFunction, DExpr, Negate, Read
-from exogpu.ir.types import EIGHTS, FLOATS, DataType
-from exogpu.result.errors import NOWHERE, Span
+from exogpu.diagnostics.errors import NOWHERE, Span
+from exogpu.ir import float8
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import EIGHTS, FLOATS, DataType, Sym
 
 COMPUTES: Final[Mapping[DataType, DataType]] = {
     DataType.F8E4M3: DataType.F32,
@@ -54,9 +53,9 @@ INTEGERS: Final[Mapping[DataType, tuple[int, int]]] = {
 }
 """Least and greatest value."""
 
-Function: TypeAlias = Literal["+", "-", "*", "/", "negate"] | DataFunction
+Function: TypeAlias = Literal["+", "-", "*", "/", "negate"] | ir.DataFunction
 
-OF_FLOATS: Final[tuple[DataFunction, ...]] = (
+OF_FLOATS: Final[tuple[ir.DataFunction, ...]] = (
     "exp",
     "exp2",
     "log",
@@ -96,7 +95,7 @@ class Constant:
 class Element:
     """An element of a variable, in the type that it is computed in."""
 
-    access: Access
+    access: ir.Access
     dtype: DataType
 
 
@@ -122,15 +121,15 @@ class Convert:
 Scalar: TypeAlias = Constant | Element | Operation | Convert
 
 
-def assigned(value: DExpr, target: DataType, of: TypeOf) -> Scalar:
+def assigned_scalar(value: ir.DExpr, target: DataType, of: TypeOf) -> Scalar:
     """Returns the value of `x = value` before it is converted to the type of x; a constant has that
     type."""
-    if isinstance(value, Const) and target in FLOATS:
+    if isinstance(value, ir.Const) and target in FLOATS:
         return Constant(rounded(value.value, target), COMPUTES[target], value.span)
     return _typed(value, COMPUTES[target], of)
 
 
-def added(value: DExpr, target: DataType, of: TypeOf) -> Scalar:
+def added_scalar(value: ir.DExpr, target: DataType, of: TypeOf) -> Scalar:
     """Returns the term that `x += value` adds, in the type of the sum, which is then converted to
     that of x."""
     mine = COMPUTES[target]
@@ -138,63 +137,63 @@ def added(value: DExpr, target: DataType, of: TypeOf) -> Scalar:
     return converted(term, max(mine, term.dtype, key=_WIDTH.index))
 
 
-def _own(expr: DExpr, of: TypeOf) -> DataType | None:
+def _own(expr: ir.DExpr, of: TypeOf) -> DataType | None:
     """The wider type of what an expression is made of; None for constants alone."""
     match expr:
-        case Const():
+        case ir.Const():
             return None
-        case Read():
+        case ir.Read():
             return COMPUTES[of(expr.access.name)]
-        case BinOp():
+        case ir.BinOp():
             return _widest((expr.left, expr.right), of)
-        case Negate():
+        case ir.Negate():
             return _own(expr.term, of)
-        case Apply(function="select"):
+        case ir.Apply(function="select"):
             return _widest(expr.arguments[2:], of)
-        case Apply(function="ordinal"):
+        case ir.Apply(function="ordinal"):
             return DataType.I32
-        case Apply(function="tf32"):
+        case ir.Apply(function="tf32"):
             return DataType.F32
-        case Apply():
+        case ir.Apply():
             return _widest(expr.arguments, of)
         case _:
             assert_never(expr)
 
 
-def _widest(terms: tuple[DExpr, ...], of: TypeOf) -> DataType | None:
+def _widest(terms: tuple[ir.DExpr, ...], of: TypeOf) -> DataType | None:
     found = [own for term in terms if (own := _own(term, of)) is not None]
     return max(found, key=_WIDTH.index, default=None)
 
 
-def _typed(expr: DExpr, context: DataType, of: TypeOf) -> Scalar:
+def _typed(expr: ir.DExpr, context: DataType, of: TypeOf) -> Scalar:
     """The expression in its own type; constants alone in that of the context."""
     own = _own(expr, of) or context
 
-    def operands(terms: tuple[DExpr, ...], dtype: DataType) -> tuple[Scalar, ...]:
+    def operands(terms: tuple[ir.DExpr, ...], dtype: DataType) -> tuple[Scalar, ...]:
         return tuple(converted(_typed(term, dtype, of), dtype) for term in terms)
 
     match expr:
-        case Const():
+        case ir.Const():
             return Constant(rounded(expr.value, own), own, expr.span)
-        case Read():
+        case ir.Read():
             return Element(expr.access, own)
-        case BinOp():
-            return _folded(
+        case ir.BinOp():
+            return _fold_constant(
                 Operation(expr.op, operands((expr.left, expr.right), own), own, expr.span)
             )
-        case Negate():
-            return _folded(Operation("negate", operands((expr.term,), own), own, expr.span))
-        case Apply(function="select"):
+        case ir.Negate():
+            return _fold_constant(Operation("negate", operands((expr.term,), own), own, expr.span))
+        case ir.Apply(function="select"):
             compared = expr.arguments[:2]
             sides = operands(compared, _widest(compared, of) or own)
             terms = (*sides, *operands(expr.arguments[2:], own))
-            return _folded(Operation("select", terms, own, expr.span))
-        case Apply(function="ordinal" | "tf32"):
+            return _fold_constant(Operation("select", terms, own, expr.span))
+        case ir.Apply(function="ordinal" | "tf32"):
             terms = operands(expr.arguments, DataType.F32)
             return Operation(expr.function, terms, own, expr.span)
-        case Apply():
+        case ir.Apply():
             terms = operands(expr.arguments, own)
-            return _folded(Operation(expr.function, terms, own, expr.span))
+            return _fold_constant(Operation(expr.function, terms, own, expr.span))
         case _:
             assert_never(expr)
 
@@ -207,7 +206,7 @@ def converted(term: Scalar, dtype: DataType) -> Scalar:
 # --- constants ----------------------------------------------------------------------------
 
 
-def _folded(made: Operation) -> Scalar:
+def _fold_constant(made: Operation) -> Scalar:
     """An operation of integer constants is a constant."""
     if made.dtype in FLOATS:
         return made
@@ -279,16 +278,16 @@ def rounded(value: float | int, dtype: DataType) -> float | int:
     >>> rounded(1.000488281250001, DataType.F16), rounded(2**24 + 1, DataType.F32)
     (1.0009765625, 16777216.0)
     """
-    return _nearest(value, dtype) if dtype in FLOATS and fits(value, dtype) else value
+    return _nearest(value, dtype) if dtype in FLOATS and fits_type(value, dtype) else value
 
 
-def fits(value: float | int, dtype: DataType) -> bool:
+def fits_type(value: float | int, dtype: DataType) -> bool:
     """Tests whether a type has the constant: an integer exactly; a fraction may be rounded, but is
     not lost in 0 or in infinity.
 
-    >>> from exogpu.ir.scalars import fits
+    >>> from exogpu.ir.scalars import fits_type
     >>> from exogpu.ir.types import DataType
-    >>> fits(0.1, DataType.F32), fits(1e39, DataType.F32), fits(300, DataType.UI8)
+    >>> fits_type(0.1, DataType.F32), fits_type(1e39, DataType.F32), fits_type(300, DataType.UI8)
     (True, False, False)
     """
     if dtype in INTEGERS:
@@ -320,7 +319,7 @@ def _nearest(value: float | int, dtype: DataType) -> float:
 def half_bits(value: float | int, dtype: DataType) -> int:
     """The bits of a constant as a float of 8 or 16 bits, rounded to nearest, ties to even."""
     if dtype in EIGHTS:
-        return eights.nearest(value, dtype)
+        return float8.nearest(value, dtype)
     number = _nearest(value, dtype)
     form = "<e" if dtype is DataType.F16 else "<f"
     bits = int.from_bytes(struct.pack(form, number), "little")

@@ -5,13 +5,14 @@ Only their shapes stand here; the hardware's values of them are the tables of `e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from fractions import Fraction
 from typing import Final, Literal
 
-from exogpu.result.policy import Policy as Policy
+from exogpu.diagnostics.verdict import Policy
 
 
 class DataType(Enum):
@@ -172,7 +173,8 @@ class DataMemory:
     sync_exempt: bool = False
     swizzle: int = 0
     layout: str = ""
-    """Of a register tile, how its elements lie in registers: a row of `exogpu.hw.fragments`."""
+    """Of a register tile, how its elements lie in registers: a row of
+    `exogpu.hw.register_tiles`."""
 
     def is_a(self, other: DataMemory) -> bool:
         """Tests whether a variable of this memory may be passed where `other` is asked for."""
@@ -294,3 +296,22 @@ class Operand:
 
 
 Sizes = Mapping[str, int]
+
+
+# Variables of the IR: a readable name and a number that makes it unique.
+
+_numbers: Iterator[int] = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Sym:
+    """A variable (control, data, barrier or window); two of the same name differ by number."""
+
+    name: str
+    number: int = field(default_factory=lambda: next(_numbers))
+
+    def __hash__(self) -> int:
+        return hash(self.name) + self.number
+
+    def __repr__(self) -> str:
+        return self.name

@@ -9,35 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Access,
-    Alloc,
-    Argument,
-    Arrive,
-    Assign,
-    Await,
-    BarrierAlloc,
-    Block,
-    CallInstr,
-    CallProc,
-    Const,
-    DataParam,
-    DeviceFunction,
-    Fence,
-    For,
-    Free,
-    If,
-    Int,
-    Interval,
-    Loaded,
-    Point,
-    Proc,
-    Reduce,
-    Slot,
-    Stmt,
-    WindowStmt,
-)
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import accesses, blocks, control_variables, walk
 
 
@@ -52,7 +25,7 @@ class _Scope:
     launched: bool = False
 
 
-def flaws(proc: Proc, *, inlined: bool = False) -> Iterator[str]:
+def flaws(proc: ir.Proc, *, inlined: bool = False) -> Iterator[str]:
     """Yields the reasons why a procedure is not well-formed; none if it is.
 
     Control variables are parameters or iterators around; data, windows and barriers are declared
@@ -61,13 +34,13 @@ def flaws(proc: Proc, *, inlined: bool = False) -> Iterator[str]:
     declared, not used after that in its block, and freed once.  After inlining there are neither
     calls of procedures nor windows but tensor maps.
     """
-    controls = frozenset(p.name for p in proc.params if not isinstance(p, DataParam))
-    ranks = {p.name: len(p.shape) for p in proc.params if isinstance(p, DataParam)}
+    controls = frozenset(p.name for p in proc.params if not isinstance(p, ir.DataParam))
+    ranks = {p.name: len(p.shape) for p in proc.params if isinstance(p, ir.DataParam)}
     for contract in proc.contracts:
         if ranks.get(contract.array) != 1:
             yield f"{contract.array} has a contract and is no parameter of one dimension"
     for param in proc.params:
-        for extent in param.shape if isinstance(param, DataParam) else ():
+        for extent in param.shape if isinstance(param, ir.DataParam) else ():
             yield from _unknown(control_variables(extent), controls, f"extent of {param.name}")
     for condition in proc.preconditions:
         yield from _unknown(control_variables(condition), controls, "precondition")
@@ -75,14 +48,14 @@ def flaws(proc: Proc, *, inlined: bool = False) -> Iterator[str]:
     yield from _in_block(proc.body, _Scope(controls, ranks), inlined=inlined)
 
 
-def _declared_twice(proc: Proc) -> Iterator[str]:
+def _declared_twice(proc: ir.Proc) -> Iterator[str]:
     seen = {param.name for param in proc.params}
     for stmt in walk(proc.body):
         name = None
         match stmt:
-            case For():
+            case ir.For():
                 name = stmt.iterator
-            case Alloc() | BarrierAlloc() | WindowStmt():
+            case ir.Alloc() | ir.BarrierAlloc() | ir.WindowStmt():
                 name = stmt.name
         if name is not None and name in seen:
             yield f"{name} is declared twice"
@@ -94,7 +67,7 @@ def _unknown(used: frozenset[Sym], known: frozenset[Sym], where: str) -> Iterato
     yield from (f"{where}: {name} is no control variable in scope" for name in used - known)
 
 
-def _in_block(block: Block, scope: _Scope, *, inlined: bool) -> Iterator[str]:
+def _in_block(block: ir.Block, scope: _Scope, *, inlined: bool) -> Iterator[str]:
     freed: set[Sym] = set()
     here = _Scope(scope.controls, {**scope.ranks}, scope.barriers, scope.launched)
     for stmt in block:
@@ -103,74 +76,74 @@ def _in_block(block: Block, scope: _Scope, *, inlined: bool) -> Iterator[str]:
             yield f"{where}: {name} is used after it is freed"
         yield from (f"{where}: {flaw}" for flaw in _of(stmt, here, inlined=inlined))
         match stmt:
-            case Alloc():
+            case ir.Alloc():
                 here.ranks[stmt.name] = len(stmt.shape)
-            case WindowStmt():
+            case ir.WindowStmt():
                 here.ranks[stmt.name] = _left(stmt.source)
-            case BarrierAlloc():
+            case ir.BarrierAlloc():
                 here.ranks[stmt.name] = len(stmt.shape)
                 barriers = here.barriers | {stmt.name}
                 here = _Scope(here.controls, here.ranks, barriers, here.launched)
-            case Free():
+            case ir.Free():
                 freed.add(stmt.name)
         for inner in blocks(stmt):
             controls, launched = here.controls, here.launched
-            if isinstance(stmt, For):
+            if isinstance(stmt, ir.For):
                 controls |= {stmt.iterator}
-            launched |= isinstance(stmt, DeviceFunction)
+            launched |= isinstance(stmt, ir.DeviceFunction)
             inside = _Scope(controls, here.ranks, here.barriers, launched)
             yield from _in_block(inner, inside, inlined=inlined)
 
 
-def _left(access: Access) -> int:
+def _left(access: ir.Access) -> int:
     """Dimensions of a window: points leave none."""
-    return sum(isinstance(coord, Interval) for coord in access.coords)
+    return sum(isinstance(coord, ir.Interval) for coord in access.coords)
 
 
-def _names(stmt: Stmt) -> set[Sym]:
+def _names(stmt: ir.Stmt) -> set[Sym]:
     """The data, windows and barriers that a statement uses, or one inside it."""
     found = set()
     for one in walk((stmt,)):
         found |= {access.name for access in accesses(one)}
-        if isinstance(one, Free):
+        if isinstance(one, ir.Free):
             found.add(one.name)
     return found
 
 
-def _of(stmt: Stmt, scope: _Scope, *, inlined: bool) -> Iterator[str]:
+def _of(stmt: ir.Stmt, scope: _Scope, *, inlined: bool) -> Iterator[str]:
     """Yields the flaws of a statement itself."""
     for access in accesses(stmt):
         yield from _access(access, scope)
     match stmt:
-        case For():
+        case ir.For():
             used = control_variables(stmt.lo) | control_variables(stmt.hi)
             yield from _unknown(used, scope.controls, "bounds")
-            if isinstance(stmt.mode, Slot):
+            if isinstance(stmt.mode, ir.Slot):
                 yield from _slot(stmt, stmt.mode, scope)
-            if isinstance(stmt.mode, Loaded):
+            if isinstance(stmt.mode, ir.Loaded):
                 yield from _loaded(stmt.mode, scope)
-        case If():
+        case ir.If():
             yield from _unknown(control_variables(stmt.condition), scope.controls, "condition")
-        case Alloc() | BarrierAlloc():
+        case ir.Alloc() | ir.BarrierAlloc():
             for extent in stmt.shape:
                 yield from _unknown(control_variables(extent), scope.controls, "extent")
-        case DeviceFunction() if scope.launched:
+        case ir.DeviceFunction() if scope.launched:
             yield "a launch inside a launch"
-        case Free() if stmt.name not in scope.ranks:
+        case ir.Free() if stmt.name not in scope.ranks:
             yield f"{stmt.name} is freed and not declared"
-        case WindowStmt() if inlined and stmt.special is None:
+        case ir.WindowStmt() if inlined and stmt.special is None:
             yield f"{stmt.name} is a window after inlining"
-        case CallProc():
+        case ir.CallProc():
             if inlined:
                 yield f"{stmt.proc.name} is called after inlining"
             yield from _arguments(stmt.arguments, scope)
-        case CallInstr():
+        case ir.CallInstr():
             yield from _arguments(stmt.arguments, scope)
-        case Assign() | Reduce() if stmt.target.name in scope.barriers:
+        case ir.Assign() | ir.Reduce() if stmt.target.name in scope.barriers:
             yield f"{stmt.target.name}, a barrier, is written"
-        case Await() if stmt.barrier.name not in scope.barriers:
+        case ir.Await() if stmt.barrier.name not in scope.barriers:
             yield f"{stmt.barrier.name} is awaited and no barrier"
-        case Arrive():
+        case ir.Arrive():
             if not stmt.targets:
                 yield "an Arrive without barriers"
             for target in stmt.targets:
@@ -178,40 +151,42 @@ def _of(stmt: Stmt, scope: _Scope, *, inlined: bool) -> Iterator[str]:
                     yield f"{target.name} is arrived on and no barrier"
 
 
-def _slot(stmt: For, mode: Slot, scope: _Scope) -> Iterator[str]:
+def _slot(stmt: ir.For, mode: ir.Slot, scope: _Scope) -> Iterator[str]:
     """Yields flaws in the binding of a slot: it counts, and nothing is counted in it."""
     if mode.barrier not in scope.barriers:
         yield f"{mode.barrier} has slots and is no barrier"
-    if stmt.lo != Int(0) or not isinstance(stmt.hi, Int) or stmt.hi.value < 1:
+    if stmt.lo != ir.Int(0) or not isinstance(stmt.hi, ir.Int) or stmt.hi.value < 1:
         yield "a slot's bounds are no ring"
     for inner in walk(stmt.body):
-        if isinstance(inner, Arrive | Await | Fence | Alloc | BarrierAlloc | Free):
+        if isinstance(
+            inner, ir.Arrive | ir.Await | ir.Fence | ir.Alloc | ir.BarrierAlloc | ir.Free
+        ):
             yield f"{type(inner).__name__} inside the binding of a slot"
 
 
-def _loaded(mode: Loaded, scope: _Scope) -> Iterator[str]:
+def _loaded(mode: ir.Loaded, scope: _Scope) -> Iterator[str]:
     """Yields flaws in a value from memory: it is one element of data, read in a launch."""
     if not scope.launched:
         yield f"{mode.source.name} is loaded outside of a launch"
     if mode.source.name in scope.barriers:
         yield f"{mode.source.name}, a barrier, is loaded"
-    if not all(isinstance(coord, Point) for coord in mode.source.coords):
+    if not all(isinstance(coord, ir.Point) for coord in mode.source.coords):
         yield f"a window of {mode.source.name} is loaded"
 
 
-def _access(access: Access, scope: _Scope) -> Iterator[str]:
+def _access(access: ir.Access, scope: _Scope) -> Iterator[str]:
     if access.name not in scope.ranks:
         yield f"{access.name} is not declared here"
     elif len(access.coords) != scope.ranks[access.name]:
         yield f"{access.name} has {scope.ranks[access.name]} dimensions, not {len(access.coords)}"
     for coord in access.coords:
-        for bound in (coord.at,) if isinstance(coord, Point) else (coord.lo, coord.hi):
+        for bound in (coord.at,) if isinstance(coord, ir.Point) else (coord.lo, coord.hi):
             yield from _unknown(
                 control_variables(bound), scope.controls, f"access of {access.name}"
             )
 
 
-def _arguments(arguments: tuple[Argument, ...], scope: _Scope) -> Iterator[str]:
+def _arguments(arguments: tuple[ir.Argument, ...], scope: _Scope) -> Iterator[str]:
     for argument in arguments:
-        if not isinstance(argument, Access | Const):
+        if not isinstance(argument, ir.Access | ir.Const):
             yield from _unknown(control_variables(argument), scope.controls, "argument")

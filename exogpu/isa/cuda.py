@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exogpu.frontend.instructions import instr
-from exogpu.hw.datatypes import f32, i32
+from exogpu.hw.language import f32, i32
 from exogpu.hw.operands import CUDA_ATOMIC, CUDA_MEMORY, CUDA_REGISTER, STREAM, aligned, over
 from exogpu.hw.units import cuda_thread, cuda_warp
 from exogpu.ir.types import Memcpy, Memset

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exogpu.hw.datatypes import f8e4m3, f8e5m2
+from exogpu.hw.language import f8e4m3, f8e5m2
 from exogpu.isa.sm90 import sm90_wgmma, wgmma_operand
 
 

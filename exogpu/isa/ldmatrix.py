@@ -4,7 +4,7 @@ ldmatrix: four matrices of 8 x 8 elements of 16 bits, each lane the address of a
 from __future__ import annotations
 
 from exogpu.frontend.instructions import instr
-from exogpu.hw.datatypes import bf16, f16
+from exogpu.hw.language import bf16, f16
 from exogpu.hw.operands import CUDA_MEMORY, CUDA_REGISTER, aligned
 from exogpu.hw.units import cuda_warp
 

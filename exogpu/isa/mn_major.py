@@ -3,7 +3,7 @@ imm-trans-b, and the canonical layouts called MN-major)."""
 
 from __future__ import annotations
 
-from exogpu.hw.datatypes import bf16, f16
+from exogpu.hw.language import bf16, f16
 from exogpu.hw.operands import WGMMA_A, WGMMA_D, WGMMA_SMEM, aligned
 from exogpu.hw.units import cuda_warpgroup
 from exogpu.isa.sm90 import sm90_instr, wgmma_operand

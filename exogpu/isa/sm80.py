@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exogpu.frontend.instructions import instr
-from exogpu.hw.datatypes import bf16, f16, f32
+from exogpu.hw.language import bf16, f16, f32
 from exogpu.hw.operands import CP_ASYNC, CUDA_MEMORY, CUDA_REGISTER, aligned, by_rows
 from exogpu.hw.units import cuda_thread, cuda_warp
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from exogpu.diagnostics.errors import UnfitError
 from exogpu.frontend.instructions import instr
-from exogpu.hw.datatypes import bf16, f16, f32, f64, i32, ui64
+from exogpu.hw.language import bf16, f16, f32, f64, i32, ui64
 from exogpu.hw.memories import (
     CudaMbarrier,
     CudaSmemLinear,
@@ -35,7 +36,6 @@ from exogpu.hw.units import (
     cuda_warp_in_cluster_strided,
     cuda_warpgroup,
 )
-from exogpu.result.errors import UnfitError
 
 sm90_instr = partial(instr, arch="sm_90a")
 sm90_store = partial(sm90_instr, unit=cuda_warpgroup, C=by_rows(CUDA_MEMORY), D=CUDA_REGISTER)

@@ -6,7 +6,7 @@ are not stored must not be another task's.
 
 from __future__ import annotations
 
-from exogpu.hw.datatypes import bf16, f16
+from exogpu.hw.language import bf16, f16
 from exogpu.isa.sm90 import sm90_store
 
 

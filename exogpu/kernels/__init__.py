@@ -1,10 +1,8 @@
 """The kernels that ship, and what they compute of arrays in one call."""
 
-from exogpu.kernels.attending import attention, attention_paged, attention_varlen
-from exogpu.kernels.calls import gemm, gemv
-from exogpu.kernels.fused import gemm_fused
-from exogpu.kernels.grouped import gather_rows, grouped_gemm, histogram, scatter_rows
-from exogpu.kernels.ranking import topk
+from exogpu.kernels.attention_calls import attention, attention_paged, attention_varlen
+from exogpu.kernels.gemm_calls import gemm, gemm_fp8, gemm_fused, gemv
+from exogpu.kernels.grouped_calls import gather_rows, grouped_gemm, histogram, scatter_rows
 from exogpu.kernels.row_calls import (
     cross_entropy,
     cumsum,
@@ -12,10 +10,10 @@ from exogpu.kernels.row_calls import (
     rms_norm,
     softmax,
     stencil,
+    topk,
+    total,
     transpose,
 )
-from exogpu.kernels.scaled import gemm_fp8
-from exogpu.kernels.scanning import total
 
 __all__ = [
     "attention",

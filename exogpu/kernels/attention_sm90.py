@@ -14,9 +14,9 @@ With `page`, the keys of sequence b are in pages `block_table[b, 0]`, `block_tab
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
-from exogpu.hw.datatypes import DataType, bf16, i32
-from exogpu.ir.types import BarrierMechanism
-from exogpu.kernels.attention_shapes import Shape
+from exogpu.hw.language import bf16, i32
+from exogpu.ir.types import BarrierMechanism, DataType
+from exogpu.kernels.attention_loads import Shape
 from exogpu.kernels.attention_task import make_task, warps
 
 WARPS = warps(producer=24, consumer=240)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exogpu.frontend.macros import Macro, macro
 from exogpu.isa.rows import Sm90_row_max, Sm90_row_sum
-from exogpu.kernels.attention_shapes import Shape
+from exogpu.kernels.attention_loads import Shape
 
 
 def make_softmax(shape: Shape) -> tuple[Macro, Macro]:

@@ -14,8 +14,7 @@ from exogpu.ir.types import BarrierMechanism
 from exogpu.isa.mn_major import Sm90_wgmma_rs_mn_f16
 from exogpu.isa.sm90 import Sm90_store_D_f16, Sm90_wgmma_f16, Sm90_zero_scale_d
 from exogpu.isa.some_rows import Sm90_store_rows_f16
-from exogpu.kernels.attention_loads import make_loads
-from exogpu.kernels.attention_shapes import Shape
+from exogpu.kernels.attention_loads import Shape, make_loads
 from exogpu.kernels.attention_softmax import make_softmax
 
 

@@ -9,7 +9,7 @@ One procedure a configuration:
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
-from exogpu.hw.datatypes import f32
+from exogpu.hw.language import f32
 from exogpu.kernels.gemm_sm90 import make_product, operand_map, warps
 from exogpu.kernels.gemm_splitk_sm90 import make_adding, make_zeroing, result_map
 

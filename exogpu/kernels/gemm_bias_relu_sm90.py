@@ -7,7 +7,7 @@ a warpgroup take it row by row.
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
-from exogpu.hw.datatypes import f32
+from exogpu.hw.language import f32
 from exogpu.isa.sm90 import Sm90_stage_D
 from exogpu.kernels.gemm_sm90 import WARPS, make_product, operand_map
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from exogpu.frontend.macros import Macro, macro
-from exogpu.hw.datatypes import DataType, f32
+from exogpu.hw.language import f32
+from exogpu.ir.types import DataType
 from exogpu.isa.sm90 import Sm90_store_D, Sm90_store_D_f16
 
 

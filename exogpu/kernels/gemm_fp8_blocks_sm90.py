@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import macro
-from exogpu.hw.datatypes import DataType, bf16, f8e4m3, f32
+from exogpu.hw.language import bf16, f8e4m3, f32
+from exogpu.ir.types import DataType
 from exogpu.isa.f8 import Sm90_wgmma_f8
 from exogpu.isa.sm90 import Sm90_store_D, Sm90_store_D_f16, Sm90_tma_load, Sm90_zero_scale_d
 from exogpu.kernels.gemm_sm90 import warps

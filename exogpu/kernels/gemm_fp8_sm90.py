@@ -8,7 +8,8 @@ that of B, is in memory.  Results are bf16 or f32: `gemm_fp8_sm90_<cluster>_<til
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
-from exogpu.hw.datatypes import DataType, bf16, f8e4m3, f8e5m2, f32
+from exogpu.hw.language import bf16, f8e4m3, f8e5m2, f32
+from exogpu.ir.types import DataType
 from exogpu.kernels.gemm_epilogue import make_epilogue
 from exogpu.kernels.gemm_sm90 import make_product, warps
 

@@ -13,10 +13,11 @@ from typing import Final
 
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import macro
-from exogpu.hw.datatypes import DataType, bf16, f32
+from exogpu.hw.language import bf16, f32
+from exogpu.ir.types import DataType
+from exogpu.kernels.array_arguments import ACTIVATIONS
 from exogpu.kernels.gemm_epilogue import make_epilogue
 from exogpu.kernels.gemm_sm90 import make_product, operand_map, warps
-from exogpu.kernels.taken import ACTIVATIONS
 
 
 def name_of(

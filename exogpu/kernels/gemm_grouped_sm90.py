@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import macro
-from exogpu.hw.datatypes import DataType, bf16, f16, f32, i32
+from exogpu.hw.language import bf16, f16, f32, i32
+from exogpu.ir.types import DataType
 from exogpu.isa.sm90 import (
     Sm90_store_D,
     Sm90_store_D_f16,

@@ -8,7 +8,8 @@ room for 40 elements, so that eight of them lie in different banks.
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
-from exogpu.hw.datatypes import DataType, bf16, f16
+from exogpu.hw.language import bf16, f16
+from exogpu.ir.types import DataType
 from exogpu.isa.ldmatrix import Sm80_ldmatrix_A, Sm80_ldmatrix_B
 from exogpu.isa.sm80 import Sm80_cp_async_copy_zfill, Sm80_mma_f16, Sm80_zero_D
 

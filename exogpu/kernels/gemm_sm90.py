@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
-from exogpu.hw.datatypes import DataType, bf16, f16, f32
+from exogpu.hw.language import bf16, f16, f32
 from exogpu.hw.memories import Sm90_tensorMap, Sm90_tensorMap_tf32
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
-from exogpu.ir.types import EIGHTS, SpecialWindow
+from exogpu.ir.types import EIGHTS, DataType, SpecialWindow
 from exogpu.isa.f8 import Sm90_wgmma_f8
 from exogpu.isa.sm90 import (
     Sm90_tma_multicast,

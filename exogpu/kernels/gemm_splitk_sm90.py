@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
-from exogpu.hw.datatypes import f32
+from exogpu.hw.language import f32
 from exogpu.hw.memories import Sm90_tensorMap
 from exogpu.ir.types import SpecialWindow
 from exogpu.isa.cuda import cuda_memset0_3d, cuda_store

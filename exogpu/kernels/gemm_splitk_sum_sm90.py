@@ -12,7 +12,8 @@ One procedure a configuration:
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
-from exogpu.hw.datatypes import DataType, f32
+from exogpu.hw.language import f32
+from exogpu.ir.types import DataType
 from exogpu.isa.cuda import cuda_load, cuda_store
 from exogpu.kernels.gemm_epilogue import make_epilogue
 from exogpu.kernels.gemm_sm90 import HALVES, make_product, operand_map, warps

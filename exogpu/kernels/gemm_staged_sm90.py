@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
-from exogpu.hw.datatypes import DataType, bf16, f16, f32
+from exogpu.hw.language import bf16, f16, f32
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
+from exogpu.ir.types import DataType
 from exogpu.isa.sm90 import Sm90_stage_tile, Sm90_tma_store
 from exogpu.kernels.gemm_sm90 import family, make_product, operand_map
 

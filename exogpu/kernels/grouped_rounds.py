@@ -10,9 +10,9 @@ from __future__ import annotations
 from exogpu.api import Procedure, proc
 from exogpu.codegen.task_order import UNKNOWN
 from exogpu.frontend.macros import macro
-from exogpu.hw.datatypes import i32
+from exogpu.hw.language import i32
+from exogpu.kernels.array_arguments import AT_ONCE
 from exogpu.kernels.grouped_tiles import THREADS, make_finding
-from exogpu.kernels.taken import AT_ONCE
 
 BAND = UNKNOWN
 """Rows of tiles that the first launch takes at a time, column by column: of a whole number of bands

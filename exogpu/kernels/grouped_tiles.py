@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
-from exogpu.hw.datatypes import i32
+from exogpu.hw.language import i32
 
 THREADS = 128
 

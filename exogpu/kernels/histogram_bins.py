@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
-from exogpu.hw.datatypes import i32
+from exogpu.hw.language import i32
 from exogpu.isa.cuda import cuda_atomic_add, cuda_memset0_1d
 
 THREADS = 512

@@ -11,12 +11,11 @@ from typing import Final
 
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
-from exogpu.hw.datatypes import f32
+from exogpu.hw.language import f32
 from exogpu.isa.cuda import cuda_load, cuda_shfl_xor, cuda_store
-from exogpu.kernels.exponentials import LOG2E
-from exogpu.kernels.long_shapes import LongShape
 from exogpu.kernels.norm_rows import layer_norm_of, rms_norm_of
-from exogpu.kernels.rows import LOWEST, added, larger
+from exogpu.kernels.row_layout import LOWEST, LongShape, added, larger
+from exogpu.kernels.softmax_rows import LOG2E
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
-from exogpu.hw.datatypes import f32
+from exogpu.hw.language import f32
 from exogpu.isa.cuda import cuda_load, cuda_store
-from exogpu.kernels.long_shapes import LongShape
-from exogpu.kernels.rows import SHIPPED, Shape, added, macros
+from exogpu.kernels.row_layout import SHIPPED, LongShape, Shape, added, macros
 
 
 def make_rms_norm(shape: Shape) -> Procedure:

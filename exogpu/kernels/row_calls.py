@@ -9,14 +9,13 @@ from typing import Any, Final
 import numpy as np
 
 from exogpu.codegen.runtime import Kernel
-from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.kernels.long_shapes import LongShape, long_shape_of
-from exogpu.kernels.rows import SCAN_LONGEST, SCANNED, TYPES, Shape, scan_shape, shape_of
-from exogpu.kernels.scanning import scan
-from exogpu.kernels.taken import (
+from exogpu.codegen.runtime.manifest import LaunchError
+from exogpu.kernels import scan_rows, topk_selection
+from exogpu.kernels.array_arguments import (
+    as_integer,
     by_rows,
     check,
-    empty,
+    empty_array,
     flat,
     launch,
     number,
@@ -25,6 +24,110 @@ from exogpu.kernels.taken import (
     scratch,
     type_of,
 )
+from exogpu.kernels.row_layout import (
+    SCAN_LONGEST,
+    SCANNED,
+    TYPES,
+    LongShape,
+    Shape,
+    long_shape_of,
+    scan_shape,
+    shape_of,
+)
+from exogpu.kernels.topk_selection import LONGEST, MOST, TopkShape, topk_shape
+
+# The greatest elements of rows of an array in one call; the kernel is compiled on first use.
+
+
+def topk(
+    x: Any, k: int, out: Any = None, indices: Any = None, *, stream: object = None
+) -> tuple[Any, Any]:
+    """The k greatest elements of each row of x in falling order, and their columns:
+    `torch.topk(x, k)`, with k up to 128.
+
+    x is f32, bf16 or f16, of any shape, and contiguous.  Of equal elements that of the smaller
+    column is first, 0 is greater than -0, and NaN greater than all others.  `indices` is i64, or
+    i32 if such an array is given.  Arrays, the stream and errors are as for `gemm`.
+    """
+    kind, shape = rows_of("x", x, topk_selection.TYPES)
+    by_rows("x", x)
+    rows, columns = math.prod(shape[:-1]), int(shape[-1])
+    count = as_integer(k)
+    if not 1 <= count <= min(columns, MOST):
+        said = repr(k) if isinstance(k, int | float | str | None) else f"a {type(k).__name__}"
+        raise LaunchError(f"k is {said}", f"give a number from 1 to {min(columns, MOST)}")
+    if columns > LONGEST:
+        raise LaunchError(f"x has rows of {columns} elements", f"give at most {LONGEST}")
+    results = (*shape[:-1], count)
+    values = empty_array(x, results) if out is None else out
+    check("out", values, results, kind)
+    places = empty_array(x, results, "int64") if indices is None else indices
+    place = type_of("indices", places, ("i32", "i64"))
+    check("indices", places, results, place)
+    ours = (rows, count)
+    given = {"y": flat("out", values, ours), "indices": flat("indices", places, ours)}
+    chosen = topk_kernel(topk_shape(kind, columns, count), place)
+    launch(chosen, {"y": "out"}, stream=stream, x=flat("x", x, (rows, columns)), **given)
+    return values, places
+
+
+@cache
+def topk_kernel(shape: TopkShape, place: str) -> Kernel:
+    """The kernel of a shape, proved and compiled."""
+    from exogpu.kernels.topk_rows import make_topk
+
+    return make_topk(shape, place).compile()
+
+
+# Sums of arrays in one call: of each element and those before it in its row, or of all.
+
+
+def scan(x: Any, out: Any = None, *, stream: object = None) -> Any:
+    """Inclusive sums along the last dimension of x: `torch.cumsum(x, -1, dtype=x.dtype)`.
+
+    x is f32 or i32, of any shape, and contiguous; sums are of its type, those of i32 wrap, and the
+    same in every call.  Arrays, the stream and errors are as for `gemm`; `out` is another array
+    than x.
+    """
+    kind, shape = rows_of("x", x, tuple(scan_rows.TYPES))
+    by_rows("x", x)
+    result = empty_array(x, shape) if out is None else out
+    check("out", result, shape, kind)
+    rows = (math.prod(shape[:-1]), shape[-1])
+    of_shape = scan_rows.shape_of(kind, int(shape[-1]))
+    x, y = flat("x", x, rows), flat("out", result, rows)
+    launch(_scan(of_shape), {"y": "out"}, stream=stream, x=x, y=y)
+    return result
+
+
+def total(x: Any, out: Any = None, *, stream: object = None) -> Any:
+    """The sum of all elements of x, f32 of any shape, and contiguous: `torch.sum(x)`.
+
+    It is summed in the same order in every call.  As for `cumsum`; `out` is an array without
+    dimensions.
+    """
+    type_of("x", x, ("f32",))
+    result = empty_array(x, ()) if out is None else out
+    check("out", result, (), "f32")
+    count = math.prod(x.shape)
+    given = flat("x", x, (count,))
+    launch(_total(vectors=count % 4 == 0), {"y": "out"}, stream=stream, x=given, y=result)
+    return result
+
+
+@cache
+def _scan(shape: scan_rows.Shape) -> Kernel:
+    from exogpu.kernels.scan_waves import make_scan
+
+    return make_scan(shape).compile()
+
+
+@cache
+def _total(*, vectors: bool) -> Kernel:
+    from exogpu.kernels.total_f32 import make_total
+
+    return make_total(vectors=vectors).compile()
+
 
 MANY: Final = 264
 """Rows that keep an H200 busy with a CTA for each, however long they are."""
@@ -75,7 +178,7 @@ def cross_entropy(
     kind, shape = rows_of("logits", logits, TYPES)
     of_target = type_of("target", target, ("i32", "i64"))
     by_rows("logits", logits)
-    result = empty(logits, shape[:-1], "float32") if out is None else out
+    result = empty_array(logits, shape[:-1], "float32") if out is None else out
     sums = scratch(logits, shape[:-1], "float32", stream) if lse is None else lse
     arrays = {"target": target, "out": result, "lse": sums}
     for of, array in arrays.items():
@@ -100,7 +203,7 @@ def cumsum(x: Any, out: Any = None, *, stream: object = None) -> Any:
     """
     kind, shape = rows_of("x", x, SCANNED)
     by_rows("x", x)
-    result = empty(x, shape) if out is None else out
+    result = empty_array(x, shape) if out is None else out
     check("out", result, shape, kind)
     rows = (math.prod(shape[:-1]), shape[-1])
     if shape[-1] > SCAN_LONGEST and rows[0] < MANY:
@@ -117,7 +220,7 @@ def transpose(x: Any, out: Any = None, *, stream: object = None) -> Any:
     kind = type_of("x", x, TYPES)
     by_rows("x", x)
     *batch, M, N = x.shape
-    result = empty(x, (*batch, N, M)) if out is None else out
+    result = empty_array(x, (*batch, N, M)) if out is None else out
     check("out", result, (*batch, N, M), kind)
     x, y = (x, result) if batched else (x[None], result[None])
     blocks = kind == "bf16" and M % 8 == N % 8 == 0
@@ -136,7 +239,7 @@ def stencil(x: Any, weight: Any, out: Any = None, *, stream: object = None) -> A
     type_of("x", x, ("f32",))
     by_rows("x", x)
     weight = _nine(weight)
-    result = empty(x, tuple(x.shape)) if out is None else out
+    result = empty_array(x, tuple(x.shape)) if out is None else out
     check("out", result, tuple(x.shape), "f32")
     name = "stencil" if x.shape[1] % 4 else "stencil_rows"
     launch(kernel(name), _OUT, stream=stream, x=x, weight=weight, y=result)
@@ -175,7 +278,7 @@ def _of_rows(
         by_rows(of, parameter)
     by_rows("x", x)
     numbers = {"count": float(shape[-1]), "eps": number("eps", eps)} if parameters else {}
-    result = empty(x, shape) if out is None else out
+    result = empty_array(x, shape) if out is None else out
     check("out", result, shape, kind)
     arrays = {"x": x, "y": result}
     if len(shape) != 2:
@@ -199,29 +302,20 @@ def row_shape_of(kind: str, columns: int) -> Shape | LongShape:
 @cache
 def kernel(name: str, shape: Shape | LongShape | None = None) -> Kernel:
     """A kernel, proved and compiled: of a shape, or the one of that name."""
-    from exogpu.kernels import (
-        cross_entropy_rows,
-        long_rows,
-        norm_rows,
-        scan_rows,
-        softmax_rows,
-        stencil_rows,
-        stencil_tiles,
-        transpose_blocks,
-        transpose_tiles,
-    )
+    from exogpu.kernels import long_rows, norm_rows, stencil_kernels, transpose_kernels
+    from exogpu.kernels import softmax_rows as softmax_kernels
 
     if shape is None:
-        modules = (transpose_tiles, transpose_blocks, stencil_tiles, stencil_rows)
+        modules = (transpose_kernels, transpose_kernels, stencil_kernels, stencil_kernels)
         return {of: made for each in modules for of, made in each.KERNELS.items()}[name].compile()
     if isinstance(shape, LongShape):
         return long_rows.LONG_MAKERS[name](shape).compile()
     makers = {
-        "softmax": softmax_rows.make_softmax,
+        "softmax": softmax_kernels.make_softmax,
         "rms_norm": norm_rows.make_rms_norm,
         "layer_norm": norm_rows.make_layer_norm,
-        "cross_entropy_i32": partial(cross_entropy_rows.make_cross_entropy, index="i32"),
-        "cross_entropy_i64": partial(cross_entropy_rows.make_cross_entropy, index="i64"),
+        "cross_entropy_i32": partial(softmax_kernels.make_cross_entropy, index="i32"),
+        "cross_entropy_i64": partial(softmax_kernels.make_cross_entropy, index="i64"),
         "scan": scan_rows.make_scan,
     }
     return makers[name](shape).compile()

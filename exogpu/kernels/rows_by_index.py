@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import Macro, macro
-from exogpu.hw.datatypes import bf16, f16, f32, i32
+from exogpu.hw.language import bf16, f16, f32, i32
 from exogpu.isa.cuda import cuda_load, cuda_store
 
 TYPES = {"f32": f32, "bf16": bf16, "f16": f16}

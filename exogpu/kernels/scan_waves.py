@@ -13,7 +13,7 @@ from typing import Final
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import macro
 from exogpu.isa.cuda import cuda_load, cuda_shfl_up, cuda_shfl_xor, cuda_store
-from exogpu.kernels.scan_shapes import Shape
+from exogpu.kernels.scan_rows import Shape
 
 
 def make_scan(shape: Shape) -> Procedure:

@@ -7,7 +7,7 @@ from typing import Final
 
 from exogpu.api import Procedure, proc
 from exogpu.frontend.macros import macro
-from exogpu.hw.datatypes import f32
+from exogpu.hw.language import f32
 from exogpu.isa.cuda import cuda_load, cuda_shfl_xor
 
 WARPS: Final = 8

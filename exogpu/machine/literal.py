@@ -26,7 +26,7 @@ each a test of that name in `tests/machine/decisions.py`:
 32. `a_value_is_what_the_array_has`.
 41. `an_await_is_of_its_own_arrival` under policy ptx.
 42. `a_slot_is_private_to_its_cluster`: of a barrier that resides it indexes what resides, and has
-    no other meaning (`amir.private`).
+    no other meaning (`amir.slot_privacy`).
 44. `what_is_read_has_been_written`.
 """
 
@@ -35,42 +35,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import assert_never
 
-from exogpu.amir.nodes import (
-    Alloc,
-    Arrive,
-    Await,
-    Block,
-    Check,
-    CheckBarrier,
-    CheckInitialised,
-    Clear,
-    Fence,
-    Guard,
-    IncTaskID,
-    Initialise,
-    Loop,
-    Op,
-    Program,
-    Record,
-    Release,
-    Require,
-    Trailing,
-)
-from exogpu.amir.private import check_private_slots
-from exogpu.ir.names import Sym
+from exogpu.amir import nodes as amir
+from exogpu.amir.slot_privacy import check_private_slots
+from exogpu.diagnostics.hazards import HazardKind
 from exogpu.ir.nodes import Access
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import evaluate, holds
-from exogpu.machine.contents import Contents, loads, position, tried
-from exogpu.machine.literal_barriers import (
-    await_counts,
-    balance_failures,
-    deadlock_at_arrive,
-    failures_at_await,
-    note_await,
-    phase_at_arrival,
-    phase_at_free,
-    trailing_failures,
-)
+from exogpu.machine import literal_barriers, literal_records, literal_state
+from exogpu.machine.index_contents import Contents, loads, position, sample_contents
 from exogpu.machine.literal_phase import (
     begin_await,
     forget_barrier,
@@ -79,42 +51,12 @@ from exogpu.machine.literal_phase import (
     pass_await,
     pass_fence,
 )
-from exogpu.machine.literal_records import (
-    EVERYONE,
-    NOTHING,
-    Given,
-    Grant,
-    VisibilityRecord,
-    augment,
-    best_tag,
-    carried,
-    check_visible,
-    drop_tags,
-    new_record,
-    witness,
-)
-from exogpu.machine.literal_resident import hand_over, leaks
-from exogpu.machine.literal_state import (
-    Failures,
-    Machine,
-    Recorded,
-    allocate,
-    cell,
-    elements,
-    elements_of,
-    new_machine,
-    now,
-    report,
-    the_element,
-)
-from exogpu.machine.observer import Arrival, First, Moment, Observer, Waiting
-from exogpu.machine.required import demands, is_met
-from exogpu.machine.violation import Violation
-from exogpu.result.verdict import HazardKind
+from exogpu.machine.observer import Arrival, First, Moment, Observer, Violation, Waiting
+from exogpu.machine.required_conditions import demands, is_met
 
 
 def run(
-    program: Program,
+    program: amir.Program,
     sizes: Mapping[str, int],
     observer: Observer | None = None,
     *,
@@ -133,7 +75,7 @@ def run(
     """
     observer = observer or (Observer() if collect else First())
     if contents is None and loads(program):
-        for one in tried(program, sizes):
+        for one in sample_contents(program, sizes):
             execute(program, sizes, observer, one, watch)
             if observer.found:
                 break
@@ -143,33 +85,33 @@ def run(
 
 
 def execute(
-    program: Program,
+    program: amir.Program,
     sizes: Mapping[str, int],
     observer: Observer,
     contents: Contents | None = None,
     watch: Callable[[], None] | None = None,
-) -> Machine:
+) -> literal_state.Machine:
     """As `run`: the configuration in which the run ends; with the first contents that are tried, if
     none are given.  Raises PrivateSlotError where a slot has no meaning."""
     check_private_slots(program)
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
-    machine = new_machine(program, sigma, observer)
+    machine = literal_state.new_machine(program, sigma, observer)
     machine.watch = watch
-    machine.contents = next(tried(program, sizes), {}) if contents is None else contents
+    machine.contents = next(sample_contents(program, sizes), {}) if contents is None else contents
     step_block(machine, program.body)
     return machine
 
 
-def step_block(machine: Machine, block: Block) -> bool:
+def step_block(machine: literal_state.Machine, block: amir.Block) -> bool:
     """Seq: `s1; s2`.  False once the run has to stop."""
     return all(step(machine, op) for op in block)
 
 
-def step(machine: Machine, op: Op) -> bool:
+def step(machine: literal_state.Machine, op: amir.Op) -> bool:
     """One statement; False once the run has to stop."""
     if machine.watch is not None:
         machine.watch()
-    at = now(machine, op)
+    at = literal_state.now(machine, op)
     if not machine.observer.step(at):
         machine.going = False
         return False
@@ -177,62 +119,62 @@ def step(machine: Machine, op: Op) -> bool:
     if not machine.going:
         return False
     match op:
-        case Loop():
+        case amir.Loop():
             step_loop(machine, op)
-        case Guard():
+        case amir.Guard():
             step_guard(machine, op)
-        case IncTaskID():
+        case amir.IncTaskID():
             step_inc_task_id(machine)
-        case Alloc():
+        case amir.Alloc():
             step_alloc(machine, op, at)
-        case Release():
+        case amir.Release():
             step_release(machine, op)
-        case Record():
+        case amir.Record():
             step_record(machine, op, at)
-        case Check():
+        case amir.Check():
             step_check(machine, op, at)
-        case Clear():
+        case amir.Clear():
             step_clear(machine, op, at)
-        case Initialise():
+        case amir.Initialise():
             step_initialise(machine, op)
-        case CheckInitialised():
+        case amir.CheckInitialised():
             step_check_initialised(machine, op, at)
-        case Fence():
+        case amir.Fence():
             step_fence(machine, op, at)
-        case Arrive():
+        case amir.Arrive():
             step_arrive(machine, op, at)
-        case Await():
+        case amir.Await():
             step_await(machine, op, at)
-        case CheckBarrier():
+        case amir.CheckBarrier():
             step_check_barrier(machine, op, at)
-        case Require():
+        case amir.Require():
             pass
         case _:
             assert_never(op)
     return machine.going
 
 
-def step_demands(machine: Machine, op: Op, at: Moment) -> None:
+def step_demands(machine: literal_state.Machine, op: amir.Op, at: Moment) -> None:
     """Checks an operation's demands on its windows, and the condition of a Require: an error iff
     one does not hold. No figure has it: the source is in bounds there."""
     if op not in machine.demands:
         machine.demands[op] = demands(op, machine.variables)
     unmet = [d for d in machine.demands[op] if not is_met(d, machine.sigma)]
     if unmet and machine.observer.asks(at):
-        report(machine, at, [(d.kind, d.variable, (), None) for d in unmet])
+        literal_state.report(machine, at, [(d.kind, d.variable, (), None) for d in unmet])
 
 
 # --- structure ----------------------------------------------------------------------------
 
 
-def step_loop(machine: Machine, op: Loop) -> None:
+def step_loop(machine: literal_state.Machine, op: amir.Loop) -> None:
     """LoopStep, LoopDone: the body once for each y in `[lo, hi)`; decision `slots`: of a slot, for
     the number of Arrives modulo hi; decision `loaded-values`: of a value from memory, for that
     value; where it is not in the range the kernel traps."""
     values = range(evaluate(op.lo, machine.sigma), evaluate(op.hi, machine.sigma))
     if op.slot is not None:
         barrier = machine.barriers[op.slot.name]
-        count = barrier.arrives.get(the_element(machine, op.slot), 0)
+        count = barrier.arrives.get(literal_state.the_element(machine, op.slot), 0)
         values = range(count % values.stop, count % values.stop + 1)
     if op.source is not None:
         value = step_load(machine, op.source)
@@ -250,7 +192,7 @@ def step_loop(machine: Machine, op: Loop) -> None:
     machine.loops, machine.values = loops, around
 
 
-def step_load(machine: Machine, source: Access) -> int:
+def step_load(machine: literal_state.Machine, source: Access) -> int:
     """Decision `loaded-values`: what the array has at the element."""
     name = source.name
     at = evaluate(position(source, machine.shapes[name]), machine.sigma)
@@ -258,46 +200,46 @@ def step_load(machine: Machine, source: Access) -> int:
     return elements[at] if 0 <= at < len(elements) else 0
 
 
-def step_guard(machine: Machine, op: Guard) -> None:
+def step_guard(machine: literal_state.Machine, op: amir.Guard) -> None:
     """IF-True, IF-False."""
     if holds(op.condition, machine.sigma):
         step_block(machine, op.body)
 
 
-def step_inc_task_id(machine: Machine) -> None:
+def step_inc_task_id(machine: literal_state.Machine) -> None:
     """InctaskID: `iota' = iota + 1`; decision `resident-memory`: what resides is handed over."""
     machine.task += 1
     machine.executing.clear()
-    hand_over(machine, machine.task - 1)
+    literal_state.hand_over(machine, machine.task - 1)
 
 
-def step_alloc(machine: Machine, op: Alloc, at: Moment) -> None:
+def step_alloc(machine: literal_state.Machine, op: amir.Alloc, at: Moment) -> None:
     """Alloc: `rho' = rho[(x, n) -> (empty, empty, (0, 0))]`.  Decision `task-order`: tags are
     deleted."""
     _forget(machine, op.name)
-    allocate(machine, machine.variables[op.name], machine.observer.asks(at))
+    literal_state.allocate(machine, machine.variables[op.name], machine.observer.asks(at))
 
 
-def step_release(machine: Machine, op: Release) -> None:
+def step_release(machine: literal_state.Machine, op: amir.Release) -> None:
     """Decision `task-order`: the variable's state is dropped, and a barrier's tags in every
     record."""
     _forget(machine, op.name)
 
 
-def _forget(machine: Machine, name: Sym) -> None:
+def _forget(machine: literal_state.Machine, name: Sym) -> None:
     for held in machine.cells.pop(name, {}).values():
         for recorded in (*held.reads, *held.mutates):
             _let_go(machine, recorded)
     if machine.barriers.pop(name, None) is not None:
         for recorded in machine.live:
             for record in recorded.records:
-                drop_tags(record, name)
+                literal_records.drop_tags(record, name)
         for barrier in machine.barriers.values():
             if barrier.phase is not None:
                 forget_barrier(barrier.phase, name)
 
 
-def _let_go(machine: Machine, recorded: Recorded) -> None:
+def _let_go(machine: literal_state.Machine, recorded: literal_state.Recorded) -> None:
     recorded.holders -= 1
     if recorded.holders == 0:
         del machine.live[recorded]
@@ -306,7 +248,7 @@ def _let_go(machine: Machine, recorded: Recorded) -> None:
 # --- accesses -----------------------------------------------------------------------------
 
 
-def step_record(machine: Machine, op: Record, at: Moment) -> None:
+def step_record(machine: literal_state.Machine, op: amir.Record, at: Moment) -> None:
     """RecordRead, RecordMutate: `rho(x, n).r union R(level, t, q, q*, W_ez, rho, g)`, where R is
     one record with S_G if t, else the records with S_{g} for g in G.
 
@@ -315,24 +257,31 @@ def step_record(machine: Machine, op: Record, at: Moment) -> None:
     barrier.
     """
     asked = machine.observer.asks(at)
-    one = op.convergent or op.timeline is None or EVERYONE in at.threads
+    one = op.convergent or op.timeline is None or literal_records.EVERYONE in at.threads
     holders = [at.threads] if one else [frozenset({g}) for g in sorted(at.threads)]
-    made = (new_record(op.level, op.timeline, op.atomic, h) for h in holders if asked)
-    recorded = Recorded(at, list(made))
+    made = (
+        literal_records.new_record(op.level, op.timeline, op.atomic, h) for h in holders if asked
+    )
+    recorded = literal_state.Recorded(at, list(made))
     if op.trailing is not None:
         tag_trailing(machine, at, op.trailing, recorded)
-    window = elements(machine, op.access) if asked else []
+    window = literal_state.elements(machine, op.access) if asked else []
     if not window:
         return
     recorded.records = machine.observer.recorded(at, recorded.records)
     machine.live[recorded] = None
     recorded.holders = len(window)
     for index in window:
-        held = cell(machine, op.access.name, index)
+        held = literal_state.cell(machine, op.access.name, index)
         (held.mutates if op.mutate else held.reads).append(recorded)
 
 
-def tag_trailing(machine: Machine, at: Moment, trailing: Trailing, recorded: Recorded) -> None:
+def tag_trailing(
+    machine: literal_state.Machine,
+    at: Moment,
+    trailing: amir.Trailing,
+    recorded: literal_state.Recorded,
+) -> None:
     """The tags of a trailing barrier (decision `multicast-tags`), and what they oblige to
     (decisions `await-counts`, `mbarrier-phase`).
 
@@ -340,43 +289,49 @@ def tag_trailing(machine: Machine, at: Moment, trailing: Trailing, recorded: Rec
     that these threads have issued.
     """
     barrier = machine.barriers[trailing.home.name]
-    home = the_element(machine, trailing.home)
+    home = literal_state.the_element(machine, trailing.home)
     rank = barrier.arrives.get(home, 0)
-    targets = elements_of(machine, trailing.targets)
+    targets = literal_state.elements_of(machine, trailing.targets)
     for record in recorded.records:
         for target in targets:
-            record.tags.setdefault(target, set()).add((rank, Grant.FULL, frozenset()))
+            record.tags.setdefault(target, set()).add(
+                (rank, literal_records.Grant.FULL, frozenset())
+            )
     barrier.trailing.append((home, rank, at))
     machine.observer.arrived(at, Arrival((trailing.home.name, home), rank, targets))
-    report(machine, at, phase_at_arrival(machine.policy, barrier, at, targets, rank))
+    literal_state.report(
+        machine, at, literal_barriers.phase_at_arrival(machine.policy, barrier, at, targets, rank)
+    )
     for other in machine.barriers.values():
         if other.phase is not None:
             pass_arrive(other.phase, at.threads, targets, rank)
 
 
-def step_check(machine: Machine, op: Check, at: Moment) -> None:
+def step_check(machine: literal_state.Machine, op: amir.Check, at: Moment) -> None:
     """CheckReads, CheckMutates: an error iff some record of some element of the window is not
     visible (`check_visible`)."""
     if not machine.observer.asks(at):
         return
     name = op.access.name
-    unseen: dict[Recorded, list[VisibilityRecord]] = {}
-    failures: Failures = []
-    for index in elements(machine, op.access):
-        held = cell(machine, name, index)
+    unseen: dict[literal_state.Recorded, list[literal_records.VisibilityRecord]] = {}
+    failures: literal_state.Failures = []
+    for index in literal_state.elements(machine, op.access):
+        held = literal_state.cell(machine, name, index)
         for recorded in held.mutates if op.mutates else held.reads:
             if recorded not in unseen:
                 way = (op.level, op.convergent, op.timelines, at.threads)
-                unseen[recorded] = [r for r in recorded.records if not check_visible(r, *way)]
+                unseen[recorded] = [
+                    r for r in recorded.records if not literal_records.check_visible(r, *way)
+                ]
                 machine.observer.checked(at, recorded.moment, unseen[recorded])
-            if op.mutates and op.reads and leaks(machine, name, recorded, at):
+            if op.mutates and op.reads and literal_state.leaks(machine, name, recorded, at):
                 failures.append((HazardKind.LEAK, name, index, recorded.moment))
             elif unseen[recorded]:
                 failures.append((hazard(op), name, index, recorded.moment))
-    report(machine, at, failures)
+    literal_state.report(machine, at, failures)
 
 
-def hazard(op: Check) -> HazardKind:
+def hazard(op: amir.Check) -> HazardKind:
     """The hazard that a failing check is."""
     if op.free:
         return HazardKind.FREE
@@ -385,12 +340,12 @@ def hazard(op: Check) -> HazardKind:
     return HazardKind.RAW if op.reads else HazardKind.WAW
 
 
-def step_clear(machine: Machine, op: Clear, at: Moment) -> None:
+def step_clear(machine: literal_state.Machine, op: amir.Clear, at: Moment) -> None:
     """ClearReads, ClearMutates: `rho[(x, n) -> (empty, m, b)]`, `(r, empty, b)`."""
     if not machine.observer.asks(at):
         return
-    for index in elements(machine, op.access):
-        held = cell(machine, op.access.name, index)
+    for index in literal_state.elements(machine, op.access):
+        held = literal_state.cell(machine, op.access.name, index)
         cleared = held.mutates if op.mutates else held.reads
         for recorded in cleared:
             _let_go(machine, recorded)
@@ -400,67 +355,84 @@ def step_clear(machine: Machine, op: Clear, at: Moment) -> None:
 # --- initialised memory -------------------------------------------------------------------
 
 
-def step_initialise(machine: Machine, op: Initialise) -> None:
+def step_initialise(machine: literal_state.Machine, op: amir.Initialise) -> None:
     """Marks what a statement writes as written (decision `initialised`; no figure has it)."""
-    machine.initialised[op.access.name].update(elements(machine, op.access))
+    machine.initialised[op.access.name].update(literal_state.elements(machine, op.access))
 
 
-def step_check_initialised(machine: Machine, op: CheckInitialised, at: Moment) -> None:
+def step_check_initialised(
+    machine: literal_state.Machine, op: amir.CheckInitialised, at: Moment
+) -> None:
     """Reports elements that a statement reads and that have not been written since their
     allocation, in the order of the program (decision `initialised`; no figure has it)."""
     if not machine.observer.asks(at):
         return
     name = op.access.name
     written = machine.initialised[name]
-    unwritten = (index for index in elements(machine, op.access) if index not in written)
-    report(machine, at, [(HazardKind.UNINIT, name, index, None) for index in unwritten])
+    unwritten = (
+        index for index in literal_state.elements(machine, op.access) if index not in written
+    )
+    literal_state.report(
+        machine, at, [(HazardKind.UNINIT, name, index, None) for index in unwritten]
+    )
 
 
 # --- synchronisation ----------------------------------------------------------------------
 
 
-def step_fence(machine: Machine, op: Fence, at: Moment) -> None:
+def step_fence(machine: literal_state.Machine, op: amir.Fence, at: Moment) -> None:
     """Fence: `lambda = (r -> A(r, g, full, temp) if W(t, g, pre, r) else r)`, lifted."""
     for record in _records(machine):
         given = _fired(machine, op, at, record)
         post = (op.full, op.temporal, given.grant, given.carried)
-        augment(machine.policy, record, at.threads, *post)
+        literal_records.augment(machine.policy, record, at.threads, *post)
     for barrier in machine.barriers.values() if op.joins else ():
         if barrier.phase is not None:
             pass_fence(barrier.phase, at.threads)
 
 
-def _records(machine: Machine) -> Iterator[VisibilityRecord]:
+def _records(machine: literal_state.Machine) -> Iterator[literal_records.VisibilityRecord]:
     """Every visibility record of every element: what syncs are lifted to."""
     for recorded in machine.live:
         yield from recorded.records
 
 
-def _fired(machine: Machine, op: Fence | Arrive, at: Moment, record: VisibilityRecord) -> Given:
+def _fired(
+    machine: literal_state.Machine,
+    op: amir.Fence | amir.Arrive,
+    at: Moment,
+    record: literal_records.VisibilityRecord,
+) -> literal_records.Given:
     """`W(t, g, pre, r)`: what the sync may give to the record, and carries on."""
     way = (machine.policy, op.transitive, at.threads, op.pre, record)
-    grant = witness(*way)
-    given = Given(grant, carried(*way)) if grant is not Grant.NOTHING else NOTHING
+    grant = literal_records.witness(*way)
+    given = (
+        literal_records.Given(grant, literal_records.carried(*way))
+        if grant is not literal_records.Grant.NOTHING
+        else literal_records.NOTHING
+    )
     machine.observer.passed(at, record, given)
     return given
 
 
-def step_arrive(machine: Machine, op: Arrive, at: Moment) -> None:
+def step_arrive(machine: literal_state.Machine, op: amir.Arrive, at: Moment) -> None:
     """Arrive: `{(z, n)} = intersection of the targets`, W their union; `lambda` adds the count a
     to `r.p` at every element of W if `W(t, g, pre, r)`; then `rho(z, n).b = (a + 1, w)`.
 
     Decision `multicast-tags`: a is the home's count, for every target.
     """
     barrier = machine.barriers[op.home.name]
-    home = the_element(machine, op.home)
+    home = literal_state.the_element(machine, op.home)
     rank = barrier.arrives.get(home, 0)
-    targets = elements_of(machine, op.targets)
+    targets = literal_state.elements_of(machine, op.targets)
     machine.observer.arrived(at, Arrival((op.home.name, home), rank, targets))
-    failures = phase_at_arrival(machine.policy, barrier, at, targets, rank)
-    report(machine, at, failures + deadlock_at_arrive(barrier, targets, home, rank))
+    failures = literal_barriers.phase_at_arrival(machine.policy, barrier, at, targets, rank)
+    literal_state.report(
+        machine, at, failures + literal_barriers.deadlock_at_arrive(barrier, targets, home, rank)
+    )
     for record in _records(machine):
         given = _fired(machine, op, at, record)
-        for target in targets if given.grant is not Grant.NOTHING else ():
+        for target in targets if given.grant is not literal_records.Grant.NOTHING else ():
             record.tags.setdefault(target, set()).add((rank, given.grant, given.carried))
     mechanism = barrier.variable.mechanism
     assert mechanism is not None
@@ -473,38 +445,44 @@ def step_arrive(machine: Machine, op: Arrive, at: Moment) -> None:
     barrier.arrives[home] = rank + 1
 
 
-def step_await(machine: Machine, op: Await, at: Moment) -> None:
+def step_await(machine: literal_state.Machine, op: amir.Await, at: Moment) -> None:
     """Await: `lambda = (r -> A(r, g, full, temp) if there is an i in r.p(z, n) with i <= Max,
     else r)`, lifted; then `rho(z, n).b = (a, New)`; Max and New are those of `await_counts`.
 
     Decision `await-own-arrival`, ptx: on an mbarrier with `i = Max` (`receives`).
     """
     barrier = machine.barriers[op.barrier.name]
-    index = the_element(machine, op.barrier)
+    index = literal_state.the_element(machine, op.barrier)
     element = (op.barrier.name, index)
-    bound, new = await_counts(barrier.arrives.get(index, 0), barrier.awaits.get(index, 0), op.n)
+    bound, new = literal_barriers.await_counts(
+        barrier.arrives.get(index, 0), barrier.awaits.get(index, 0), op.n
+    )
     machine.observer.awaited(at, Waiting(element, bound))
-    report(machine, at, failures_at_await(barrier, at, element, bound))
+    literal_state.report(
+        machine, at, literal_barriers.failures_at_await(barrier, at, element, bound)
+    )
     for record in _records(machine):
-        given = best_tag(machine.policy, record, element, op.n, bound)
+        given = literal_records.best_tag(machine.policy, record, element, op.n, bound)
         machine.observer.passed(at, record, given)
         post = (op.full, op.temporal, given.grant, given.carried)
-        augment(machine.policy, record, at.threads, *post)
+        literal_records.augment(machine.policy, record, at.threads, *post)
     for other in machine.barriers.values():
         if other.phase is not None:
             pass_await(machine.policy, other.phase, at.threads, element, op.n, bound)
     if barrier.phase is not None:
         begin_await(barrier.phase, index, bound, at)
-    note_await(barrier, at, index, bound)
+    literal_barriers.note_await(barrier, at, index, bound)
     barrier.awaits[index] = new
 
 
-def step_check_barrier(machine: Machine, op: CheckBarrier, at: Moment) -> None:
+def step_check_barrier(machine: literal_state.Machine, op: amir.CheckBarrier, at: Moment) -> None:
     """CheckBarrier: an error iff some element has `a != w`.
 
     Decision `await-counts`: or a trailing tag whose home has not arrived since.  Decision
     `mbarrier-phase`: or PHASE.
     """
     barrier = machine.barriers[op.name]
-    failures = balance_failures(barrier) + trailing_failures(barrier)
-    report(machine, at, failures + phase_at_free(barrier, at))
+    failures = literal_barriers.balance_failures(barrier) + literal_barriers.trailing_failures(
+        barrier
+    )
+    literal_state.report(machine, at, failures + literal_barriers.phase_at_free(barrier, at))

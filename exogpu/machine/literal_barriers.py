@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.diagnostics.verdict import Policy
 from exogpu.machine.literal_phase import PhaseFailure, check_arrival, check_followed, check_waiter
 from exogpu.machine.literal_records import Element, Index
 from exogpu.machine.literal_state import Barrier, Failure, Failures
 from exogpu.machine.observer import Moment
-from exogpu.result.verdict import HazardKind
 
 
 def deadlock_at_arrive(

@@ -11,19 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from exogpu.analysis.pairing import DEPTHS
-from exogpu.ir.names import Sym
-from exogpu.ir.types import Policy
-from exogpu.machine.literal_records import (
-    NOBODY,
-    Element,
-    Index,
-    Threads,
-    covers,
-    join,
-    receives,
-    shares,
-)
+from exogpu.analysis.ring_depth import DEPTHS
+from exogpu.diagnostics.verdict import Policy
+from exogpu.ir.types import Sym
+from exogpu.machine import literal_records
 from exogpu.machine.observer import Moment
 
 
@@ -31,11 +22,11 @@ from exogpu.machine.observer import Moment
 class Awaited:
     """One thread's Await of arrival `bound` on the element `index`."""
 
-    index: Index
+    index: literal_records.Index
     bound: int
     at: Moment
-    sees: Threads
-    tags: dict[Element, set[int]] = field(default_factory=dict)
+    sees: literal_records.Threads
+    tags: dict[literal_records.Element, set[int]] = field(default_factory=dict)
     followed: set[int] = field(default_factory=set)
     """The depths d for which arrival bound + d, made by a thread that sees this, has happened."""
     reported: set[int] = field(default_factory=set)
@@ -47,7 +38,7 @@ class PhaseFailure:
     (iii), where what fails is itself an Await."""
 
     depth: int
-    index: Index
+    index: literal_records.Index
     awaited: Awaited | None
 
 
@@ -57,7 +48,7 @@ class Phase:
 
     depths: tuple[int, ...]
     awaited: list[Awaited] = field(default_factory=list)
-    arrived: dict[Index, set[int]] = field(default_factory=dict)
+    arrived: dict[literal_records.Index, set[int]] = field(default_factory=dict)
     """Ranks of the arrivals (not of trailing barriers) on each element."""
 
 
@@ -66,29 +57,39 @@ def new_phase(depth: int | None) -> Phase:
     return Phase((depth,) if depth is not None else tuple(DEPTHS))
 
 
-def pass_fence(phase: Phase, threads: Threads) -> None:
+def pass_fence(phase: Phase, threads: literal_records.Threads) -> None:
     """A Fence orders what one of its threads has seen before all of them."""
     for awaited in phase.awaited:
-        if shares(awaited.sees, threads):
-            awaited.sees = join(awaited.sees, threads)
+        if literal_records.shares(awaited.sees, threads):
+            awaited.sees = literal_records.join(awaited.sees, threads)
 
 
-def pass_arrive(phase: Phase, threads: Threads, targets: tuple[Element, ...], count: int) -> None:
+def pass_arrive(
+    phase: Phase,
+    threads: literal_records.Threads,
+    targets: tuple[literal_records.Element, ...],
+    count: int,
+) -> None:
     """An Arrive, or an instruction's trailing barrier, carries what one of its threads has seen."""
     for awaited in phase.awaited:
-        if shares(awaited.sees, threads):
+        if literal_records.shares(awaited.sees, threads):
             for target in targets:
                 awaited.tags.setdefault(target, set()).add(count)
 
 
 def pass_await(
-    policy: Policy, phase: Phase, threads: Threads, barrier: Element, n: int, bound: int
+    policy: Policy,
+    phase: Phase,
+    threads: literal_records.Threads,
+    barrier: literal_records.Element,
+    n: int,
+    bound: int,
 ) -> None:
     """An Await is ordered after the Arrives whose tags it receives (`receives`)."""
     for awaited in phase.awaited:
         tags = awaited.tags.get(barrier, ())
-        if any(receives(policy, n, rank, bound) for rank in tags):
-            awaited.sees = join(awaited.sees, threads)
+        if any(literal_records.receives(policy, n, rank, bound) for rank in tags):
+            awaited.sees = literal_records.join(awaited.sees, threads)
 
 
 def forget_barrier(phase: Phase, name: Sym) -> None:
@@ -99,7 +100,11 @@ def forget_barrier(phase: Phase, name: Sym) -> None:
 
 
 def check_arrival(
-    policy: Policy, phase: Phase, index: Index, rank: int, threads: Threads
+    policy: Policy,
+    phase: Phase,
+    index: literal_records.Index,
+    rank: int,
+    threads: literal_records.Threads,
 ) -> list[PhaseFailure]:
     """(i) every thread of arrival r + d on an element, and of every instruction trailing on it,
     is ordered after an Await for arrival r on it; under `paper`, for r or a later one."""
@@ -108,24 +113,32 @@ def check_arrival(
     for depth in phase.depths:
         if rank - depth < 0:
             continue
-        ordered = NOBODY
+        ordered = literal_records.NOBODY
         for awaited in here:
-            if receives(policy, -1, rank - depth, awaited.bound):
-                ordered = join(ordered, awaited.sees)
-        if not covers(ordered, threads):
+            if literal_records.receives(policy, -1, rank - depth, awaited.bound):
+                ordered = literal_records.join(ordered, awaited.sees)
+        if not literal_records.covers(ordered, threads):
             failures.append(PhaseFailure(depth, index, here[-1] if here else None))
     return failures
 
 
-def note_arrival(phase: Phase, index: Index, rank: int, threads: Threads) -> None:
+def note_arrival(
+    phase: Phase, index: literal_records.Index, rank: int, threads: literal_records.Threads
+) -> None:
     """Arrival `rank` has happened: it follows, `rank - bound` deep, the Awaits its threads see."""
     phase.arrived.setdefault(index, set()).add(rank)
     for awaited in phase.awaited:
-        if awaited.index == index and awaited.bound < rank and shares(awaited.sees, threads):
+        if (
+            awaited.index == index
+            and awaited.bound < rank
+            and literal_records.shares(awaited.sees, threads)
+        ):
             awaited.followed.add(rank - awaited.bound)
 
 
-def check_followed(phase: Phase, index: Index, bound: int | None) -> list[PhaseFailure]:
+def check_followed(
+    phase: Phase, index: literal_records.Index, bound: int | None
+) -> list[PhaseFailure]:
     """(ii) for each Await of r by thread g, some thread of arrival r + d is ordered after it.
 
     Asked at the Await of `bound` on the element, which makes arrival r + d final where
@@ -147,7 +160,9 @@ def check_followed(phase: Phase, index: Index, bound: int | None) -> list[PhaseF
     return failures
 
 
-def check_waiter(phase: Phase, index: Index, bound: int, threads: Threads) -> list[PhaseFailure]:
+def check_waiter(
+    phase: Phase, index: literal_records.Index, bound: int, threads: literal_records.Threads
+) -> list[PhaseFailure]:
     """(iii) each thread of an Await for arrival r >= d on an element is ordered after an Await for
     arrival r - d on it: the phase before, on the same hardware mbarrier.
 
@@ -159,16 +174,16 @@ def check_waiter(phase: Phase, index: Index, bound: int, threads: Threads) -> li
     for depth in phase.depths:
         if bound - depth < 0:
             continue
-        ordered = NOBODY
+        ordered = literal_records.NOBODY
         for awaited in phase.awaited:
             if awaited.index == index and awaited.bound == bound - depth:
-                ordered = join(ordered, awaited.sees)
-        if not covers(ordered, threads):
+                ordered = literal_records.join(ordered, awaited.sees)
+        if not literal_records.covers(ordered, threads):
             failures.append(PhaseFailure(depth, index, None))
     return failures
 
 
-def begin_await(phase: Phase, index: Index, bound: int, at: Moment) -> None:
+def begin_await(phase: Phase, index: literal_records.Index, bound: int, at: Moment) -> None:
     """One pseudo-record a thread; an Await of nothing (bound < 0) makes none."""
     if bound >= 0:
         phase.awaited.extend(

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
+from exogpu.diagnostics.verdict import Policy
 from exogpu.hw.timelines import ASYNC_PROXY, TEMPORAL_FROM
-from exogpu.ir.names import Sym
-from exogpu.ir.types import Level, Policy, QualSet, QualTL
+from exogpu.ir.types import Level, QualSet, QualTL, Sym
 
 Thread: TypeAlias = tuple[int, int]
 Threads: TypeAlias = frozenset[Thread]

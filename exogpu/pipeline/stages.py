@@ -7,22 +7,31 @@ check, to report or to compile, makes its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
-from exogpu.amir import nodes as amir
+from exogpu.amir import nodes
 from exogpu.amir.lower import lower
-from exogpu.analysis import bounds, operands
-from exogpu.analysis.bounds_report import Outside
-from exogpu.analysis.dependent import with_waits
-from exogpu.analysis.everything import facts_of
+from exogpu.analysis import bounds, operand_windows
+from exogpu.analysis.all_facts import facts_of
+from exogpu.analysis.bounds_messages import Outside
 from exogpu.analysis.facts import Facts
 from exogpu.analysis.inline import inline
+from exogpu.analysis.launch import with_waits
 from exogpu.analysis.lifetimes import insert_frees
+from exogpu.codegen.compiled_kernel import UNCHECKED, complete_manifest, vet
+from exogpu.codegen.host_steps import Emitted
+from exogpu.codegen.host_steps import emit as emit_text
+from exogpu.codegen.runtime.manifest import Json
+from exogpu.diagnostics.errors import NOWHERE, Diagnostic, ExoGpuError
+from exogpu.diagnostics.verdict import Policy, Verdict
 from exogpu.ir.nodes import ControlParam, Proc
-from exogpu.ir.types import Policy
-from exogpu.result.errors import Diagnostic, ExoGpuError
+from exogpu.symbolic.certificate.write import certificate_digest
+
+if TYPE_CHECKING:
+    from exogpu.codegen.task_order import TaskOrder
 
 
 class Stages:
@@ -47,7 +56,7 @@ class Stages:
         """The same without windows and calls of procedures, where it is made already."""
         self.made_in = made_in
         """The file whose execution made it; not where it is written, if a function made it."""
-        self._programs: dict[Policy, amir.Program] = {}
+        self._programs: dict[Policy, nodes.Program] = {}
 
     @cached_property
     def refusals(self) -> tuple[Diagnostic, ...]:
@@ -88,9 +97,9 @@ class Stages:
         return bounds.violations(self.ir)
 
     @cached_property
-    def operand_violations(self) -> tuple[operands.Misuse, ...]:
+    def operand_violations(self) -> tuple[operand_windows.Misuse, ...]:
         """Operands that are not as their instructions ask, of a well-formed procedure."""
-        return operands.violations(self.facts.proc, self.facts.variables)
+        return operand_windows.violations(self.facts.proc, self.facts.variables)
 
     @cached_property
     def _analysis(self) -> tuple[Facts | None, tuple[Diagnostic, ...]]:
@@ -107,7 +116,7 @@ class Stages:
         assert facts is not None
         return facts
 
-    def amir(self, policy: Policy | str = Policy.PTX) -> amir.Program:
+    def amir(self, policy: Policy | str = Policy.PTX) -> nodes.Program:
         """The abstract machine program.  Raises ExoGpuError for an ill-formed procedure."""
         policy = Policy.of(policy)
         if policy not in self._programs:
@@ -119,3 +128,44 @@ def _asking(found: Diagnostic) -> Diagnostic:
     """Adds to a fault of an instruction the remedy to exclude such arguments."""
     remedy = "let the instruction say which arguments it takes, by an `assert` first in its body"
     return replace(found, help=remedy)
+
+
+# From a checked procedure to CUDA C++ and its manifest.
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The target of emitting a procedure."""
+
+    arch: str
+    task_order: TaskOrder | None = None
+    arrive_all: bool = False
+
+
+def policy_for_hardware(policy: Policy | str) -> Policy:
+    """Returns the policy, which has to be ptx: `paper` grants more than the hardware keeps
+    (`await-own-arrival`).  Raises ExoGpuError for any other."""
+    found = Policy.of(policy)
+    if found is not Policy.PTX:
+        what = f"policy {found.value} grants more than the hardware keeps"
+        remedy = "leave the policy out: a kernel is compiled by what ptx proves"
+        raise ExoGpuError([Diagnostic("X908", what, NOWHERE, remedy)])
+    return found
+
+
+def emit(
+    stages: Stages,
+    target: Target,
+    check: Callable[[], Verdict] | None,
+    check_at: Callable[[], Verdict] | None,
+) -> tuple[Emitted, dict[str, Json]]:
+    """CUDA C++ and the completed manifest of what the checks do not refuse; without `check`
+    nothing is checked."""
+    checked = UNCHECKED
+    if check is not None:
+        checked = vet(check, check_at, partial(certificate_digest, stages))
+    facts = stages.facts
+    depths: Mapping[str, int] = checked.depths
+    order, every = target.task_order, target.arrive_all
+    emitted = emit_text(facts, target.arch, order, depths, every, checked.waits)
+    return emitted, complete_manifest(facts.proc, emitted, checked)

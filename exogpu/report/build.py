@@ -6,29 +6,27 @@ import hashlib
 import os
 from pathlib import Path
 
-from exogpu.amir.accessed import timelines_of
 from exogpu.amir.nodes import Program
-from exogpu.amir.walk import operations
-from exogpu.hw.accesses import CALLED
+from exogpu.amir.walk import operations, timelines_of
+from exogpu.diagnostics.errors import one_line
+from exogpu.diagnostics.hazards import Hazard
+from exogpu.diagnostics.verdict import Verdict
+from exogpu.hw.access_names import CALLED
 from exogpu.hw.timelines import SHORT_NAME
 from exogpu.ir.printer import print_proc
 from exogpu.ir.types import QualTL
 from exogpu.pipeline.stages import Stages
+from exogpu.report import timeline as report_timeline
+from exogpu.report.derivation import Taken, derivation_steps
 from exogpu.report.formula import formula
-from exogpu.report.model import HazardCard, Report
-from exogpu.report.obligations import place_of, rows_of, uses_of
-from exogpu.report.owners import owned
-from exogpu.report.rings import rings_of
-from exogpu.report.roles import roles_of
-from exogpu.report.shared import shared
-from exogpu.report.source import Source, source_of
-from exogpu.report.taken import Taken, taken
+from exogpu.report.memory_use import rings_of, shared_memory_pictures
+from exogpu.report.obligation_rows import place_of, rows_of, uses_of
+from exogpu.report.render_verdict import roles_of
+from exogpu.report.report_data import HazardCard, Report
+from exogpu.report.source_view import Source, source_of
 from exogpu.report.theorem import assumptions, badge, sizes_text, theorem, trusted, uncovered
-from exogpu.report.threads import clusters
-from exogpu.report.timeline import timeline
-from exogpu.result.errors import one_line
-from exogpu.result.verdict import Hazard, Verdict
-from exogpu.schedule.procedures import derivation
+from exogpu.report.thread_table import clusters, distributed_variables
+from exogpu.schedule.derivations import derivation
 from exogpu.symbolic.certificate.write import certificate_digest
 
 
@@ -64,10 +62,10 @@ def build(procedure: Stages, verdict: Verdict) -> Report:
         rows=rows,
         uses=uses_of(rows, source, certified, verdict.redundant),
         clusters=clusters(facts.proc, facts.collective),
-        owned=owned(facts),
-        shared=shared(facts, {} if proof is None else dict(proof.depths)),
+        owned=distributed_variables(facts),
+        shared=shared_memory_pictures(facts, {} if proof is None else dict(proof.depths)),
         rings=rings_of(facts, program),
-        timeline=timeline(facts, program, hazard),
+        timeline=report_timeline.timeline(facts, program, hazard),
         taken=_derivation_steps(procedure),
     )
 
@@ -106,7 +104,7 @@ def _ill_formed(procedure: Stages, verdict: Verdict) -> Report:
 
 def _derivation_steps(procedure: Stages) -> Taken | None:
     """The steps of a procedure that was derived."""
-    return None if derivation(procedure) is None else taken(procedure)
+    return None if derivation(procedure) is None else derivation_steps(procedure)
 
 
 def _legend(program: Program) -> tuple[tuple[str, str, str], ...]:

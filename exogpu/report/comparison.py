@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Literal
 
+from exogpu.report.derivation import Line, line_differences
 from exogpu.report.snapshot import Claim, Key, Snapshot, Synchronising
-from exogpu.report.taken import Line, line_differences
 
 Change = Literal["new", "gone", "changed", "same"]
 

@@ -14,8 +14,8 @@ from exogpu.report.comparison import (
     SyncChange,
     without_same,
 )
+from exogpu.report.derivation import Line
 from exogpu.report.markdown import code, escaped
-from exogpu.report.taken import Line
 
 CHANGES: Final[tuple[Change, ...]] = ("changed", "new", "gone")
 MOST: Final = 12
@@ -26,7 +26,7 @@ MOST_LINES: Final = 120
 
 def comparison_markdown(comparison: Comparison) -> str:
     """The comparison: a table of the procedures, then what changed in each."""
-    return "\n".join(_lines(comparison)).rstrip() + "\n"
+    return "\n".join(_comparison_lines(comparison)).rstrip() + "\n"
 
 
 def headline(comparison: Comparison) -> str:
@@ -36,7 +36,7 @@ def headline(comparison: Comparison) -> str:
     return ", ".join([*counted, *([f"{same} the same"] if same or not counted else [])])
 
 
-def _lines(comparison: Comparison) -> Iterator[str]:
+def _comparison_lines(comparison: Comparison) -> Iterator[str]:
     yield f"## exogpu: {headline(comparison)}"
     yield ""
     yield f"Against {code(comparison.against)}."
@@ -81,7 +81,7 @@ def _procedure(one: ProcedureChange) -> Iterator[str]:
         yield "#### Statements whose reasons changed"
         yield ""
         for sync in one.synchronising:
-            yield f"- {where(sync)}: {code(sync.text)}: {escaped(standing(sync))}"
+            yield f"- {line_change(sync)}: {code(sync.text)}: {escaped(statement_text(sync))}"
             for title, said in (("now also", sync.more), ("no longer", sync.fewer)):
                 if sync.change == "changed":
                     yield from _listed(said, f"  - {title}: ")
@@ -128,7 +128,7 @@ def told(claim: ClaimChange) -> str:
 _WAS: Final = {"holds": "held", "broken": "was broken", "open": "was open"}
 
 
-def where(sync: SyncChange) -> str:
+def line_change(sync: SyncChange) -> str:
     """`line 12, was 10`"""
     if sync.change == "gone":
         return f"gone, was line {sync.line_before}"
@@ -138,7 +138,7 @@ def where(sync: SyncChange) -> str:
     return f"line {sync.line_now}{moved}"
 
 
-def standing(sync: SyncChange) -> str:
+def statement_text(sync: SyncChange) -> str:
     """Describes the statement; one that is gone, by the obligations that needed it."""
     said = sync.said
     if sync.change == "gone":

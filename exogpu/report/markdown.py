@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from exogpu.report.model import Place, Report, Row
+from exogpu.report.report_data import Place, Report, Row
 
 _COLUMNS: Final = (
     *("obligation", "kind", "variable", "statements"),

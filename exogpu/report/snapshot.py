@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from exogpu.report.model import Place, Report, Row
-from exogpu.result.codec import Json, decode, encode
-from exogpu.symbolic.certificate.sealing import CERTIFICATE
-from exogpu.symbolic.certificate.sealing import FORMAT as CERTIFIED
+from exogpu.diagnostics.codec import Json, decode, encode
+from exogpu.report.report_data import Place, Report, Row
+from exogpu.symbolic.certificate.strict_json import CERTIFICATE
+from exogpu.symbolic.certificate.strict_json import FORMAT as CERTIFIED
 
 FILE: Final = "report.json"
 FORMAT: Final = "exogpu report"

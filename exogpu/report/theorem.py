@@ -7,14 +7,13 @@ from typing import Final, assert_never
 
 from exogpu.amir.nodes import Record
 from exogpu.amir.walk import operations
-from exogpu.analysis.instances import admits_zero, controls
+from exogpu.analysis.domain import admits_zero, controls
+from exogpu.diagnostics.verdict import Policy, Verdict
 from exogpu.frontend.quote import quote
 from exogpu.ir.nodes import DeviceFunction, Proc
-from exogpu.ir.types import Policy
 from exogpu.ir.walk import walk
 from exogpu.pipeline.stages import Stages
-from exogpu.result.verdict import Verdict
-from exogpu.symbolic.certificate.sealing import ASSUMED, TRUSTED
+from exogpu.symbolic.certificate.strict_json import ASSUMED, TRUSTED
 
 _RULES: Final[Mapping[Policy, str]] = {
     Policy.PTX: "the published model, narrowed where hardware documentation asks for it",

@@ -13,15 +13,15 @@ from typing import Final
 
 from exogpu.amir.nodes import Program
 from exogpu.analysis.facts import Facts
+from exogpu.diagnostics.errors import Span
+from exogpu.diagnostics.hazards import Hazard, Occurrence
 from exogpu.ir.nodes import DeviceFunction, Proc
 from exogpu.ir.walk import walk
-from exogpu.report.instance import main_loop, sizes_for_trips
-from exogpu.report.lanes import Role, lanes_of, roles
-from exogpu.report.model import Arrow, Bond, Box, Lane, Signal, Timeline
+from exogpu.report.memory_use import main_loop, sizes_for_trips
+from exogpu.report.report_data import Arrow, Bond, Box, Lane, Signal, Timeline
 from exogpu.report.theorem import sizes_text
+from exogpu.report.thread_table import Role, lanes_of, roles
 from exogpu.report.trace import BarrierElement, Event, trace
-from exogpu.result.errors import Span
-from exogpu.result.verdict import Hazard, Occurrence
 
 ROW: Final = 24.0
 TALL: Final = 18.0

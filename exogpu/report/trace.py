@@ -9,21 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from exogpu.amir.nodes import (
-    Alloc,
-    Arrive,
-    Await,
-    Check,
-    Fence,
-    IncTaskID,
-    Program,
-    Record,
-    Release,
-)
+from exogpu.amir import nodes as amir
+from exogpu.diagnostics.errors import Span
 from exogpu.machine.literal import execute
 from exogpu.machine.literal_records import EVERYONE, Threads
 from exogpu.machine.observer import Arrival, Iteration, Moment, Observer, Waiting
-from exogpu.result.errors import Span
 
 LIMIT: Final = 60_000
 """Operations after which a run is cut off."""
@@ -67,7 +57,7 @@ class Trace:
     """Whether the program ran to its end."""
 
 
-def trace(program: Program, sizes: Mapping[str, int], tasks: int | None = None) -> Trace:
+def trace(program: amir.Program, sizes: Mapping[str, int], tasks: int | None = None) -> Trace:
     """The events of the first `tasks` tasks, or of all, up to a limit."""
     tracer = _Tracer(program, tasks)
     execute(program, sizes, tracer)
@@ -77,7 +67,7 @@ def trace(program: Program, sizes: Mapping[str, int], tasks: int | None = None) 
 class _Tracer(Observer):
     """One event a statement, of a run that asks no access."""
 
-    def __init__(self, program: Program, tasks: int | None) -> None:
+    def __init__(self, program: amir.Program, tasks: int | None) -> None:
         super().__init__()
         self.barriers = {v.name for v in program.variables if v.mechanism is not None}
         self.tasks = tasks
@@ -97,23 +87,23 @@ class _Tracer(Observer):
         """The event of an operation, up to the limit."""
         self.operations += 1
         match at.op:
-            case IncTaskID():
+            case amir.IncTaskID():
                 self.complete = self.task != self.tasks
                 self.task += 1
-            case Alloc() | Release():
+            case amir.Alloc() | amir.Release():
                 for element in [e for e in self.arrived_on if e[0] == at.op.name.name]:
                     del self.arrived_on[element]
-            case Record() if at.op.access.name in self.barriers:
+            case amir.Record() if at.op.access.name in self.barriers:
                 self.event("access", at)
-            case Record() | Check():
-                free = isinstance(at.op, Check) and at.op.free
+            case amir.Record() | amir.Check():
+                free = isinstance(at.op, amir.Check) and at.op.free
                 event = self.event("free" if free else "access", at)
                 event.variables[at.op.access.name.name] = None
-            case Fence():
+            case amir.Fence():
                 self.event("fence", at).launch = at.op.launch
-            case Arrive():
+            case amir.Arrive():
                 self.event("arrive", at)
-            case Await():
+            case amir.Await():
                 self.event("await", at)
             case _:
                 pass
@@ -148,7 +138,7 @@ class _Tracer(Observer):
         """Notes the targets of the last event's arrival."""
         event = self.events[-1]
         targets = [(name.name, index) for name, index in arrival.targets]
-        if isinstance(at.op, Arrive):
+        if isinstance(at.op, amir.Arrive):
             name, index = arrival.home
             event.home = (name.name, index)
         event.elements = tuple(dict.fromkeys((*event.elements, *targets)))

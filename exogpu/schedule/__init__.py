@@ -7,24 +7,41 @@ Each primitive takes a procedure, a cursor or a pattern and its arguments, and r
 procedure.  A step that would change what is computed, at any sizes, is refused.
 """
 
-from exogpu.schedule.annotations import (
+from exogpu.schedule.certificates.chain import Certificate, certificate
+from exogpu.schedule.checking.equivalence import Equivalence, equivalent
+from exogpu.schedule.cursors import Cursor, Expression, Gap, Stretch, find, find_all
+from exogpu.schedule.derivations import Derivation, assumptions, chain, derivation, history, text
+from exogpu.schedule.higher_steps import derives, higher, repeat, seq, try_else
+from exogpu.schedule.primitive import followed
+from exogpu.schedule.primitives.annotations import (
     parallelize_loop,
     set_loop_mode,
     set_memory,
     update_loop_mode,
 )
-from exogpu.schedule.applied import apply_at_writes, round_copies
-from exogpu.schedule.calls import call_eqv, insert_noop_call, replace, replace_all
-from exogpu.schedule.certifying.chain import Certificate, certificate
-from exogpu.schedule.combinators import repeat, seq, try_else
-from exogpu.schedule.contexts import (
+from exogpu.schedule.primitives.barriers import (
+    delete_sync,
+    insert_arrive,
+    insert_await,
+    insert_barrier_alloc,
+    insert_fence,
+    insert_uninit,
+    set_trailing_barrier_expr,
+    without_synchronisation,
+)
+from exogpu.schedule.primitives.call_replacement import (
+    call_eqv,
+    insert_noop_call,
+    replace,
+    replace_all,
+)
+from exogpu.schedule.primitives.contexts import (
     CudaDeviceFunction,
     CudaWarps,
     wrap_kernel,
     wrap_with_context,
 )
-from exogpu.schedule.cursors import Cursor, Expression, Gap, Stretch, find, find_all
-from exogpu.schedule.dimensions import (
+from exogpu.schedule.primitives.dimensions import (
     divide_dim,
     expand_dim,
     mult_dim,
@@ -32,19 +49,15 @@ from exogpu.schedule.dimensions import (
     resize_dim,
     unroll_buffer,
 )
-from exogpu.schedule.equivalence import Equivalence, equivalent
-from exogpu.schedule.expressions import (
+from exogpu.schedule.primitives.expressions import (
     bind_expr,
     commute_expr,
     left_reassociate_expr,
     rewrite_expr,
 )
-from exogpu.schedule.first_use import derives
-from exogpu.schedule.fissions import autofission, fission
-from exogpu.schedule.higher_steps import higher
-from exogpu.schedule.inlining import callee, extract_subproc, inline
-from exogpu.schedule.kept import kept_steps
-from exogpu.schedule.loops import (
+from exogpu.schedule.primitives.fission import add_loop, autofission, divide_with_recompute, fission
+from exogpu.schedule.primitives.inlining import callee, extract_subproc, inline
+from exogpu.schedule.primitives.loops import (
     cut_loop,
     divide_loop,
     extend_loop,
@@ -56,18 +69,8 @@ from exogpu.schedule.loops import (
     shift_loop,
     unroll_loop,
 )
-from exogpu.schedule.primitive import followed
-from exogpu.schedule.procedures import Derivation, assumptions, chain, derivation, history, text
-from exogpu.schedule.repeating import add_loop, divide_with_recompute
-from exogpu.schedule.rings import (
-    guard_ring,
-    pipeline,
-    split_warps,
-    stage_epilogue,
-    stage_ring,
-)
-from exogpu.schedule.staging import stage_mem, stage_sum
-from exogpu.schedule.statements import (
+from exogpu.schedule.primitives.staging import stage_mem, stage_sum
+from exogpu.schedule.primitives.statement_moves import (
     add_if,
     delete_pass,
     eliminate_dead_code,
@@ -81,7 +84,7 @@ from exogpu.schedule.statements import (
     simplify,
     specialize,
 )
-from exogpu.schedule.storage import (
+from exogpu.schedule.primitives.storage import (
     autolift_alloc,
     bind_window,
     delete_buffer,
@@ -90,25 +93,26 @@ from exogpu.schedule.storage import (
     reuse_buffer,
     sink_alloc,
 )
-from exogpu.schedule.sums import sum_by_exchange
-from exogpu.schedule.synchronisation import (
-    delete_sync,
-    insert_arrive,
-    insert_await,
-    insert_barrier_alloc,
-    insert_fence,
-    insert_uninit,
-    set_trailing_barrier_expr,
-    without_synchronisation,
-)
-from exogpu.schedule.synchronise import Proposal, Synchronised, synchronise
-from exogpu.schedule.tiling import accumulate, outwards, tile, tile_for_cluster
-from exogpu.schedule.writes import (
+from exogpu.schedule.primitives.sums import apply_at_writes, round_copies, sum_by_exchange
+from exogpu.schedule.primitives.writes import (
     fold_into_reduce,
     inline_assign,
     lift_reduce_constant,
     merge_writes,
     split_write,
+)
+from exogpu.schedule.step_cache import kept_steps
+from exogpu.schedule.synchronise import Proposal, Synchronised, synchronise
+from exogpu.schedule.tile_steps import (
+    accumulate,
+    guard_ring,
+    outwards,
+    pipeline,
+    split_warps,
+    stage_epilogue,
+    stage_ring,
+    tile,
+    tile_for_cluster,
 )
 
 __all__ = [

@@ -15,25 +15,14 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Generic, TypeVar
 
-from exogpu.ir.nodes import (
-    Alloc,
-    Assign,
-    BarrierAlloc,
-    CallInstr,
-    CallProc,
-    DExpr,
-    For,
-    If,
-    Proc,
-    Reduce,
-    Stmt,
-    WindowStmt,
-)
+from exogpu.diagnostics.errors import NOWHERE, Diagnostic, ExoGpuError, Note
+from exogpu.ir import nodes as ir
 from exogpu.ir.printer import print_stmt
 from exogpu.ir.walk import blocks
-from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note
-from exogpu.schedule.parts import Where, children, part_at, part_text, parts, pattern_of
-from exogpu.schedule.procedures import Schedulable, ir_of
+from exogpu.schedule import expression_parts
+from exogpu.schedule.argument_types import Schedulable
+from exogpu.schedule.derivations import ir_of
+from exogpu.schedule.expression_parts import Where, part_at, part_text, parts, pattern_of
 from exogpu.schedule.rewrite import Path, block_at, paths, stmt_at
 
 P = TypeVar("P", bound=Schedulable)
@@ -47,7 +36,7 @@ class Cursor(Generic[P]):
     path: Path
 
     @property
-    def stmt(self) -> Stmt:
+    def stmt(self) -> ir.Stmt:
         """The statement itself."""
         return stmt_at(ir_of(self.procedure), self.path)
 
@@ -91,7 +80,7 @@ class Cursor(Generic[P]):
         Outermost first, left to right.
         """
         stmt = self.stmt
-        if not isinstance(stmt, Assign | Reduce):
+        if not isinstance(stmt, ir.Assign | ir.Reduce):
             return ()
         wanted = pattern_of(pattern)
         found = (where for where, part in parts(stmt.value) if wanted(part))
@@ -131,10 +120,10 @@ class Expression(Generic[P]):
     where: Where
 
     @property
-    def expr(self) -> DExpr:
+    def expr(self) -> ir.DExpr:
         """The expression itself."""
         stmt = self.statement.stmt
-        assert isinstance(stmt, Assign | Reduce)
+        assert isinstance(stmt, ir.Assign | ir.Reduce)
         return part_at(stmt.value, self.where)
 
     def parent(self) -> Expression[P] | Cursor[P]:
@@ -143,7 +132,7 @@ class Expression(Generic[P]):
 
     def children(self) -> tuple[Expression[P], ...]:
         """The operands of the expression."""
-        count = len(children(self.expr))
+        count = len(expression_parts.children(self.expr))
         return tuple(replace(self, where=(*self.where, n)) for n in range(count))
 
     def __str__(self) -> str:
@@ -203,7 +192,7 @@ class Gap(Generic[P]):
     offset: int
 
 
-def header(stmt: Stmt) -> str:
+def header(stmt: ir.Stmt) -> str:
     """The first line of a statement, as it prints alone."""
     return print_stmt(stmt).splitlines()[0].strip()
 
@@ -229,7 +218,7 @@ def _numbered(pattern: str) -> tuple[str, int]:
     return pattern.strip(), 0
 
 
-def _text(proc: Proc, pattern: object) -> str:
+def _text(proc: ir.Proc, pattern: object) -> str:
     """A pattern.  Raises ExoGpuError (X990) for what is no text."""
     if isinstance(pattern, str):
         return pattern
@@ -246,7 +235,7 @@ def find_all(procedure: P, pattern: str) -> tuple[Cursor[P], ...]:
     )
 
 
-def _matching_paths(proc: Proc, pattern: str) -> Iterator[Path]:
+def _matching_paths(proc: ir.Proc, pattern: str) -> Iterator[Path]:
     expression = _expression(pattern)
     for path, stmt in paths(proc):
         if pattern.isidentifier():
@@ -276,24 +265,24 @@ def _token(token: str) -> str:
             return re.escape(token)
 
 
-def _names(stmt: Stmt) -> tuple[str, ...]:
+def _names(stmt: ir.Stmt) -> tuple[str, ...]:
     match stmt:
-        case For():
+        case ir.For():
             return (stmt.iterator.name,)
-        case Alloc() | BarrierAlloc() | WindowStmt():
+        case ir.Alloc() | ir.BarrierAlloc() | ir.WindowStmt():
             return (stmt.name.name,)
-        case CallInstr():
+        case ir.CallInstr():
             return (stmt.instr.name,)
-        case CallProc():
+        case ir.CallProc():
             return (stmt.proc.name,)
         case _:
             return ()
 
 
-def _not_found(proc: Proc, pattern: str, text: str, count: int) -> Diagnostic:
+def _not_found(proc: ir.Proc, pattern: str, text: str, count: int) -> Diagnostic:
     plain = text.removesuffix(": _")
     candidates = sorted(
-        (stmt for _, stmt in paths(proc) if not isinstance(stmt, If) or "if" in text),
+        (stmt for _, stmt in paths(proc) if not isinstance(stmt, ir.If) or "if" in text),
         key=lambda stmt: -SequenceMatcher(None, plain, header(stmt)).ratio(),
     )[:3]
     many = f"only {count} statements match" if count else "no statement matches"
@@ -307,8 +296,8 @@ def _not_found(proc: Proc, pattern: str, text: str, count: int) -> Diagnostic:
     )
 
 
-def _no_expression(stmt: Stmt, pattern: str, text: str, count: int) -> Diagnostic:
-    value = stmt.value if isinstance(stmt, Assign | Reduce) else None
+def _no_expression(stmt: ir.Stmt, pattern: str, text: str, count: int) -> Diagnostic:
+    value = stmt.value if isinstance(stmt, ir.Assign | ir.Reduce) else None
     found = [] if value is None else [part_text(part) for _, part in parts(value)]
     near = sorted(found, key=lambda one: -SequenceMatcher(None, text, one).ratio())[:3]
     many = f"only {count} expressions match" if count else "no expression matches"
@@ -320,6 +309,6 @@ def _no_expression(stmt: Stmt, pattern: str, text: str, count: int) -> Diagnosti
     )
 
 
-def _nowhere(stmt: Stmt, why: str) -> ExoGpuError:
+def _nowhere(stmt: ir.Stmt, why: str) -> ExoGpuError:
     help_ = "find the statement by a pattern"
     return ExoGpuError([Diagnostic("X990", f"`{header(stmt)}`: {why}", stmt.span, help_)])

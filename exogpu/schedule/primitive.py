@@ -12,34 +12,21 @@ from time import perf_counter
 from typing import Any, Concatenate, Final, ParamSpec, TypeGuard, TypeVar
 
 from exogpu.analysis import bounds
-from exogpu.analysis.bounds_report import Outside
-from exogpu.frontend.callables import HasProc, InstrTemplate
+from exogpu.analysis.bounds_messages import Outside
+from exogpu.diagnostics.errors import NOWHERE, Diagnostic, ExoGpuError, Note, Span
+from exogpu.frontend.calls import HasProc, InstrTemplate
 from exogpu.frontend.limits import is_name
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Block, Proc, Stmt
-from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, SpecialWindow, SyncTL
-from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError, Note, Span
-from exogpu.schedule import kept
-from exogpu.schedule.checker import Objection, objection
+from exogpu.ir.types import BarrierMechanism, CollUnit, DataMemory, SpecialWindow, Sym, SyncTL
+from exogpu.schedule import derivations, step_cache
+from exogpu.schedule.argument_types import Schedulable, misgiven
+from exogpu.schedule.checking.checker import Objection, objection
+from exogpu.schedule.checking.equivalence import same_results
+from exogpu.schedule.checking.opened_procedure import same_but_for_silence
 from exogpu.schedule.cursors import Cursor, Expression, Gap, Stretch, find, header
-from exogpu.schedule.equivalence import same_results
-from exogpu.schedule.following import forward
-from exogpu.schedule.given import misgiven
-from exogpu.schedule.parts import Inside, Where
-from exogpu.schedule.procedures import (
-    Derivation,
-    P,
-    Schedulable,
-    chain,
-    higher_steps,
-    ir_of,
-    record,
-    with_ir,
-    without_slots,
-)
+from exogpu.schedule.expression_parts import Inside, Where, forward
+from exogpu.schedule.reparse import out_of_scope
 from exogpu.schedule.rewrite import Path, Rewrite, block_at, is_plain, stmt_at
-from exogpu.schedule.scopes import out_of_scope
-from exogpu.schedule.silent import same_but_for_silence
 
 Args = ParamSpec("Args")
 T = TypeVar("T")
@@ -56,7 +43,7 @@ class Unfit(Exception):
 
 def primitive(
     make: Callable[Concatenate[Proc, Args], Iterable[Rewrite]], *, well_formed: bool = False
-) -> Callable[..., P]:
+) -> Callable[..., derivations.P]:
     """A function that yields rewritings, the best first, as a step of a schedule.
 
     What it makes takes a procedure; cursors or patterns where `make` takes paths.  The first
@@ -68,11 +55,11 @@ def primitive(
     name = make.__name__
 
     @wraps(make)
-    def step(procedure: P, *arguments: object, **options: object) -> P:
+    def step(procedure: derivations.P, *arguments: object, **options: object) -> derivations.P:
         start = perf_counter()
-        old = without_slots(procedure)
-        given = [_resolved(procedure, a) for a in arguments]
-        chosen = {key: _resolved(procedure, a) for key, a in options.items()}
+        old = derivations.without_slots(procedure)
+        given = [_resolve_cursor(procedure, a) for a in arguments]
+        chosen = {key: _resolve_cursor(procedure, a) for key, a in options.items()}
         refuse_misgiven(make, [old, *given], chosen, old)
         try:
             edits = make(old, *given, **chosen)  # type: ignore[arg-type]
@@ -82,7 +69,7 @@ def primitive(
             raise ExoGpuError(
                 [Diagnostic("X991", f"{name}: {unfit.why}", span, unfit.remedy)]
             ) from None
-        made = with_ir(procedure, edit.new)
+        made = derivations.with_ir(procedure, edit.new)
         if not is_plain(edit) and (unread := _unread(procedure, made)) is not None:
             message = f"{name}: {unread.message} ({unread.code})"
             raise ExoGpuError([Diagnostic("X991", message, unread.span, unread.help)])
@@ -90,8 +77,8 @@ def primitive(
             message = f"{name}: {broken.message} ({broken.code})"
             raise ExoGpuError([Diagnostic("X991", message, broken.span, broken.help, broken.notes)])
         taken = perf_counter() - start
-        given_as = said(arguments, options)
-        how = Derivation(
+        given_as = arguments_text(arguments, options)
+        how = derivations.Derivation(
             parent=procedure,
             primitive=name,
             arguments=given_as,
@@ -99,9 +86,9 @@ def primitive(
             forward=partial(forward, edit),
             edit=edit,
             assumed=_assumed(edit),
-            within=higher_steps(),
+            within=derivations.higher_steps(),
         )
-        record(made, how)
+        derivations.record(made, how)
         return made
 
     return step
@@ -129,7 +116,9 @@ def _place(proc: Proc, given: Sequence[object]) -> Span:
     return proc.span if span == NOWHERE else span
 
 
-def annotation(make: Callable[Concatenate[Proc, Args], Iterable[Rewrite]]) -> Callable[..., P]:
+def annotation(
+    make: Callable[Concatenate[Proc, Args], Iterable[Rewrite]],
+) -> Callable[..., derivations.P]:
     """A primitive whose result must be as well-formed as what it was given."""
     return primitive(make, well_formed=True)
 
@@ -158,13 +147,13 @@ def _unread(old: Schedulable, new: Schedulable) -> Diagnostic | None:
 def _accepted(name: str, old: Proc, edits: Iterable[Rewrite]) -> Rewrite:
     last, refusal = None, None
     for last in edits:
-        entry, refusal = kept.key(last), None
-        accepted = None if entry is None else kept.load(entry)
+        entry, refusal = step_cache.key(last), None
+        accepted = None if entry is None else step_cache.load(entry)
         if accepted is None:
             refusal = refused(name, last)
             accepted = refusal is None
             if entry is not None and (refusal is None or refusal.code != "X993"):
-                kept.store(entry, accepted)
+                step_cache.store(entry, accepted)
         if accepted:
             return last
     assert last is not None
@@ -242,7 +231,7 @@ def _line(stmt: Stmt) -> str:
 # --- arguments ------------------------------------------------------------------------------
 
 
-def _resolved(procedure: Schedulable, argument: object) -> object:
+def _resolve_cursor(procedure: Schedulable, argument: object) -> object:
     """A cursor as a path of this procedure; anything else as it is."""
     match argument:
         case Cursor():
@@ -256,7 +245,7 @@ def _resolved(procedure: Schedulable, argument: object) -> object:
             several = followed(procedure, argument)
             return Several(several.first.path, len(several))
         case list() | tuple():
-            return type(argument)(_resolved(procedure, a) for a in argument)
+            return type(argument)(_resolve_cursor(procedure, a) for a in argument)
         case _:
             return argument
 
@@ -264,7 +253,7 @@ def _resolved(procedure: Schedulable, argument: object) -> object:
 AnyCursor = TypeVar("AnyCursor", Cursor[Any], Expression[Any], Stretch[Any])
 
 
-def followed(procedure: P, cursor: AnyCursor) -> AnyCursor:
+def followed(procedure: derivations.P, cursor: AnyCursor) -> AnyCursor:
     """The cursor in a procedure that was derived from its own.
 
     An expression is followed by what it reads.  Raises ExoGpuError (X990) where the statement or
@@ -286,13 +275,13 @@ def _gone(message: str, stmt: Stmt) -> ExoGpuError:
 
 
 def _followed(
-    procedure: P, cursor: Cursor[P], where: Where | None
-) -> tuple[Cursor[P], Where | None]:
+    procedure: derivations.P, cursor: Cursor[derivations.P], where: Where | None
+) -> tuple[Cursor[derivations.P], Where | None]:
     if not isinstance(cursor, Cursor):
-        message, span = f"{cursor!r} is no cursor", ir_of(procedure).span
+        message, span = f"{cursor!r} is no cursor", derivations.ir_of(procedure).span
         raise ExoGpuError([Diagnostic("X990", message, span, "find one by a pattern")])
     steps = []
-    for made, step in chain(procedure):
+    for made, step in derivations.chain(procedure):
         if made is cursor.procedure:
             break
         steps.append(step)
@@ -310,10 +299,10 @@ def _followed(
             raise _gone(f"`{what}` is gone since {step.primitive}", cursor.stmt)
         path, where = after
     try:
-        stmt_at(ir_of(procedure), path)
+        stmt_at(derivations.ir_of(procedure), path)
     except (AttributeError, IndexError):
         message = f"the cursor is at no statement of {procedure.name}"
-        span = ir_of(procedure).span
+        span = derivations.ir_of(procedure).span
         raise ExoGpuError([Diagnostic("X990", message, span, "find it by a pattern")]) from None
     return Cursor(procedure, path), where
 
@@ -383,7 +372,7 @@ def _is_path(target: object) -> TypeGuard[Path]:
     return all(isinstance(s, tuple) and len(s) == 2 and isinstance(s[0], str) for s in target)
 
 
-def named(name: object) -> Sym:
+def new_variable(name: object) -> Sym:
     """A new variable of the name.  Raises Unfit where it is no name."""
     if not isinstance(name, str) or not is_name(name) or iskeyword(name):
         raise Unfit(f"{name!r} is no name", remedy="give letters, digits and underlines")
@@ -404,7 +393,7 @@ class _Bare:
         self.refusals = self.diagnostics = ()
 
 
-def said(arguments: Iterable[object], options: Mapping[str, object]) -> tuple[str, ...]:
+def arguments_text(arguments: Iterable[object], options: Mapping[str, object]) -> tuple[str, ...]:
     """Arguments in words, as a history has them."""
     return (
         *map(_argument_text, arguments),

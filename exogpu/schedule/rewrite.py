@@ -1,7 +1,7 @@
 """A rewriting as data: the new procedure, and where each of its statements comes from.
 
-Nothing here is believed: `exogpu.schedule.checker` decides whether the new procedure does what
-the old one did.
+Nothing here is believed: `exogpu.schedule.checking.checker` decides whether the new procedure does
+what the old one did.
 """
 
 from __future__ import annotations
@@ -11,47 +11,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TypeAlias, assert_never
 
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Access,
-    Alloc,
-    Apply,
-    Argument,
-    Arrive,
-    Assign,
-    Await,
-    BarrierAlloc,
-    BExpr,
-    BinOp,
-    Block,
-    CallInstr,
-    CallProc,
-    CExpr,
-    Const,
-    CVar,
-    DeviceFunction,
-    DExpr,
-    Fence,
-    For,
-    Free,
-    If,
-    Negate,
-    Pass,
-    Proc,
-    Read,
-    Reduce,
-    Stmt,
-    Uninit,
-    Warps,
-    WindowStmt,
-)
-from exogpu.ir.walk import (
-    blocks,
-    substitute,
-    substitute_access,
-    substitute_bool,
-)
-from exogpu.schedule.schedulable import Schedulable
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import Sym
+from exogpu.ir.walk import blocks, substitute, substitute_access, substitute_bool
+from exogpu.schedule.argument_types import Schedulable
 
 Step: TypeAlias = tuple[str, int]
 """`("body", 2)` or `("orelse", 0)`: a statement of a block."""
@@ -59,7 +22,7 @@ Path: TypeAlias = tuple[Step, ...]
 """From the procedure's body to a statement."""
 
 
-Site: TypeAlias = tuple[Stmt, ...]
+Site: TypeAlias = tuple[ir.Stmt, ...]
 """A statement; inside a call, the call, then that of the body which it calls."""
 
 
@@ -70,13 +33,13 @@ class Image:
     Iterators that are not named are the new statement's own.
     """
 
-    old: Stmt
-    at: Mapping[Sym, CExpr] = field(default_factory=dict)
+    old: ir.Stmt
+    at: Mapping[Sym, ir.CExpr] = field(default_factory=dict)
     inside: Site = ()
     """Where the old statement is a call: the statement of the body."""
     reads: tuple[int, ...] | None = None
     """Which read of the old statement each new one is, where sides of + or * are exchanged."""
-    only: BExpr | None = None
+    only: ir.BExpr | None = None
     """Where the new statement is that one; elsewhere it stands for nothing."""
 
 
@@ -87,8 +50,8 @@ class Again:
     `at` as of an Image.  Nothing that it reads or wrote has changed in between.
     """
 
-    old: Stmt
-    at: Mapping[Sym, CExpr] = field(default_factory=dict)
+    old: ir.Stmt
+    at: Mapping[Sym, ir.CExpr] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +59,13 @@ class Reading:
     """Statements that are to be read as others, which do the same in their place.
 
     `whole` stand in a procedure one after the other; `parts` are read for them.  `made` are
-    variables that only the parts use.  That they do the same `exogpu.schedule.laws` decides.
+    variables that only the parts use.  That they do the same `exogpu.schedule.checking.laws`
+    decides.
     """
 
-    whole: Block
-    parts: Block
-    made: tuple[Alloc, ...] = ()
+    whole: ir.Block
+    parts: ir.Block
+    made: tuple[ir.Alloc, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +76,8 @@ class Copy:
     new statement's own.
     """
 
-    element: Access
-    at: Mapping[Sym, CExpr] = field(default_factory=dict)
+    element: ir.Access
+    at: Mapping[Sym, ir.CExpr] = field(default_factory=dict)
 
 
 Origin: TypeAlias = tuple[Image, ...] | Copy | Again
@@ -129,14 +93,14 @@ class Rewrite:
     statements of its body, one by one.
     """
 
-    old: Proc
-    new: Proc
-    origins: dict[Stmt, Origin] = field(default_factory=dict)
+    old: ir.Proc
+    new: ir.Proc
+    origins: dict[ir.Stmt, Origin] = field(default_factory=dict)
     inner: dict[Site, tuple[Image, ...]] = field(default_factory=dict)
     """The same of statements inside of new calls."""
-    equal: dict[CallProc, tuple[Schedulable, Schedulable]] = field(default_factory=dict)
+    equal: dict[ir.CallProc, tuple[Schedulable, Schedulable]] = field(default_factory=dict)
     """Of a new call, the procedure that it calls, and one to be read in its place."""
-    readings: dict[Stmt, Reading] = field(default_factory=dict)
+    readings: dict[ir.Stmt, Reading] = field(default_factory=dict)
     """Of either procedure, by the first statement of the whole."""
     assumed: set[str] = field(default_factory=set)
     """What the checker took for granted to accept it; filled in by the checker alone."""
@@ -145,12 +109,12 @@ class Rewrite:
     by_results: bool = False
     """Whether both procedures are compared by what they leave, sums as sets of terms, and not
     statement by statement."""
-    followed: dict[Stmt, Stmt] = field(default_factory=dict)
+    followed: dict[ir.Stmt, ir.Stmt] = field(default_factory=dict)
     """By a new statement, blocks included, the old one that cursors follow to it."""
-    joined: dict[Stmt, Stmt] = field(default_factory=dict)
+    joined: dict[ir.Stmt, ir.Stmt] = field(default_factory=dict)
     """By an old statement that is now a part of another new one, that one."""
 
-    def becomes(self, old: Stmt, new: Stmt, at: Mapping[Sym, CExpr] | None = None) -> None:
+    def becomes(self, old: ir.Stmt, new: ir.Stmt, at: Mapping[Sym, ir.CExpr] | None = None) -> None:
         """Note that `new` is `old` at those iterators."""
         self.followed.setdefault(new, old)
         if not blocks(new):
@@ -158,7 +122,7 @@ class Rewrite:
             assert isinstance(before, tuple)
             self.origins[new] = (*before, Image(old, dict(at or {})))
 
-    def origin(self, site: Site, kept: Container[Stmt]) -> Origin:
+    def origin(self, site: Site, kept: Container[ir.Stmt]) -> Origin:
         """Returns the origin of a statement of the new procedure; `kept` are statements of the old
         one."""
         for length in range(len(site), 0, -1):
@@ -187,7 +151,7 @@ def is_plain(edit: Rewrite) -> bool:
     )
 
 
-def begun(proc: Proc) -> Rewrite:
+def unchanged_rewrite(proc: ir.Proc) -> Rewrite:
     """A rewriting that changes nothing so far."""
     return Rewrite(proc, proc)
 
@@ -195,7 +159,7 @@ def begun(proc: Proc) -> Rewrite:
 # --- paths ----------------------------------------------------------------------------------
 
 
-def block_at(proc: Proc, path: Path) -> Block:
+def block_at(proc: ir.Proc, path: Path) -> ir.Block:
     """The block that the statement of a path stands in."""
     block = proc.body
     for (_, at), (inner, _) in pairwise(path):
@@ -203,20 +167,20 @@ def block_at(proc: Proc, path: Path) -> Block:
     return block
 
 
-def stmt_at(proc: Proc, path: Path) -> Stmt:
+def stmt_at(proc: ir.Proc, path: Path) -> ir.Stmt:
     """The statement of a path."""
     return block_at(proc, path)[path[-1][1]]
 
 
-def around(proc: Proc, path: Path) -> tuple[Stmt, ...]:
+def enclosing_statements(proc: ir.Proc, path: Path) -> tuple[ir.Stmt, ...]:
     """The statements that contain that of a path, outermost first."""
     return tuple(stmt_at(proc, path[:n]) for n in range(1, len(path)))
 
 
-def paths(proc: Proc) -> Iterator[tuple[Path, Stmt]]:
+def paths(proc: ir.Proc) -> Iterator[tuple[Path, ir.Stmt]]:
     """Every statement with its path, in program order."""
 
-    def inside(block: Block, head: Path, name: str) -> Iterator[tuple[Path, Stmt]]:
+    def inside(block: ir.Block, head: Path, name: str) -> Iterator[tuple[Path, ir.Stmt]]:
         for at, stmt in enumerate(block):
             path = (*head, (name, at))
             yield path, stmt
@@ -226,40 +190,40 @@ def paths(proc: Proc) -> Iterator[tuple[Path, Stmt]]:
     yield from inside(proc.body, (), "body")
 
 
-def splice(edit: Rewrite, path: Path, count: int, new: Block) -> None:
+def splice(edit: Rewrite, path: Path, count: int, new: ir.Block) -> None:
     """Put statements in the place of `count` others, and rebuild what contains them."""
     edit.new = replace(edit.new, body=_spliced(edit, edit.new.body, path, count, new))
 
 
-def _spliced(edit: Rewrite, block: Block, path: Path, count: int, new: Block) -> Block:
+def _spliced(edit: Rewrite, block: ir.Block, path: Path, count: int, new: ir.Block) -> ir.Block:
     (_, at), *rest = path
     if not rest:
         return (*block[:at], *new, *block[at + count :])
     field_name, stmt = rest[0][0], block[at]
     inner = _spliced(edit, getattr(stmt, field_name), tuple(rest), count, new)
-    changed: Stmt = replace(stmt, **{field_name: inner})  # type: ignore[arg-type]
+    changed: ir.Stmt = replace(stmt, **{field_name: inner})  # type: ignore[arg-type]
     edit.followed[changed] = edit.followed.get(stmt, stmt)
     return (*block[:at], changed, *block[at + 1 :])
 
 
 # --- copies of statements -------------------------------------------------------------------
 
-Rename: TypeAlias = Callable[[Access], Access]
+Rename: TypeAlias = Callable[[ir.Access], ir.Access]
 
 
-def _unchanged(access: Access) -> Access:
+def _unchanged(access: ir.Access) -> ir.Access:
     return access
 
 
 def copied(
     edit: Rewrite,
-    block: Block,
-    values: Mapping[Sym, CExpr],
+    block: ir.Block,
+    values: Mapping[Sym, ir.CExpr],
     *,
     fresh: bool = True,
     access: Rename = _unchanged,
-    said: Mapping[Sym, CExpr] | None = None,
-) -> Block:
+    said: Mapping[Sym, ir.CExpr] | None = None,
+) -> ir.Block:
     """The block with control variables replaced and accesses changed, every statement new.
 
     With `fresh`, what it declares gets new names.  `said` are the old iterators of the images,
@@ -274,14 +238,14 @@ class _Copies:
     edit: Rewrite
     fresh: bool
     change: Rename
-    values: dict[Sym, CExpr]
-    said: dict[Sym, CExpr]
+    values: dict[Sym, ir.CExpr]
+    said: dict[Sym, ir.CExpr]
     names: dict[Sym, Sym]
 
-    def block(self, block: Block) -> Block:
+    def block(self, block: ir.Block) -> ir.Block:
         return tuple(self.stmt(stmt) for stmt in block)
 
-    def stmt(self, stmt: Stmt) -> Stmt:
+    def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
         new = self.made(stmt)
         old = self.edit.followed.get(stmt, stmt)
         origin = self.edit.origins.get(stmt)
@@ -296,50 +260,50 @@ class _Copies:
             self.edit.inner[new, *site[1:]] = images
         return new
 
-    def made(self, stmt: Stmt) -> Stmt:
+    def made(self, stmt: ir.Stmt) -> ir.Stmt:
         values = self.values
         match stmt:
-            case For():
+            case ir.For():
                 lo, hi = substitute(stmt.lo, values), substitute(stmt.hi, values)
                 iterator = stmt.iterator
                 if self.fresh:
                     iterator = Sym(iterator.name)
-                    values[stmt.iterator] = self.said[stmt.iterator] = CVar(iterator)
+                    values[stmt.iterator] = self.said[stmt.iterator] = ir.CVar(iterator)
                 return replace(stmt, iterator=iterator, lo=lo, hi=hi, body=self.block(stmt.body))
-            case If():
+            case ir.If():
                 condition = substitute_bool(stmt.condition, values)
                 body, orelse = self.block(stmt.body), self.block(stmt.orelse)
                 return replace(stmt, condition=condition, body=body, orelse=orelse)
-            case DeviceFunction() | Warps():
+            case ir.DeviceFunction() | ir.Warps():
                 return replace(stmt, body=self.block(stmt.body))
-            case Assign() | Reduce():
+            case ir.Assign() | ir.Reduce():
                 target, value = self.access(stmt.target), self.value(stmt.value)
                 return replace(stmt, target=target, value=value)
-            case CallInstr():
+            case ir.CallInstr():
                 trailing = None if stmt.trailing is None else self.access(stmt.trailing)
                 arguments = tuple(self.argument(a) for a in stmt.arguments)
                 return replace(stmt, arguments=arguments, trailing=trailing)
-            case CallProc():
+            case ir.CallProc():
                 return replace(stmt, arguments=tuple(self.argument(a) for a in stmt.arguments))
-            case Alloc():
+            case ir.Alloc():
                 shape = tuple(substitute(n, values) for n in stmt.shape)
                 return replace(stmt, name=self.declared(stmt.name), shape=shape)
-            case BarrierAlloc():
+            case ir.BarrierAlloc():
                 shape = tuple(substitute(n, values) for n in stmt.shape)
                 guard = None if stmt.guard is None else self.names.get(stmt.guard, stmt.guard)
                 return replace(stmt, name=self.declared(stmt.name), shape=shape, guard=guard)
-            case WindowStmt():
+            case ir.WindowStmt():
                 source = self.access(stmt.source)
                 return replace(stmt, name=self.declared(stmt.name), source=source)
-            case Free():
+            case ir.Free():
                 return replace(stmt, name=self.names.get(stmt.name, stmt.name))
-            case Arrive():
+            case ir.Arrive():
                 return replace(stmt, targets=tuple(self.access(a) for a in stmt.targets))
-            case Await():
+            case ir.Await():
                 return replace(stmt, barrier=self.access(stmt.barrier))
-            case Uninit():
+            case ir.Uninit():
                 return replace(stmt, access=self.access(stmt.access))
-            case Fence() | Pass():
+            case ir.Fence() | ir.Pass():
                 return replace(stmt)
             case _:
                 assert_never(stmt)
@@ -349,42 +313,42 @@ class _Copies:
             self.names[name] = Sym(name.name)
         return self.names.get(name, name)
 
-    def access(self, access: Access) -> Access:
+    def access(self, access: ir.Access) -> ir.Access:
         here = self.change(substitute_access(access, self.values))
         return replace(here, name=self.names.get(here.name, here.name))
 
-    def argument(self, argument: Argument) -> Argument:
+    def argument(self, argument: ir.Argument) -> ir.Argument:
         match argument:
-            case Access():
+            case ir.Access():
                 return self.access(argument)
-            case Const():
+            case ir.Const():
                 return argument
             case _:
                 return substitute(argument, self.values)
 
-    def value(self, expr: DExpr) -> DExpr:
+    def value(self, expr: ir.DExpr) -> ir.DExpr:
         return map_reads(expr, lambda read: replace(read, access=self.access(read.access)))
 
 
-def map_reads(expr: DExpr, change: Callable[[Read], DExpr]) -> DExpr:
+def map_reads(expr: ir.DExpr, change: Callable[[ir.Read], ir.DExpr]) -> ir.DExpr:
     """The expression with its reads changed."""
     match expr:
-        case Const():
+        case ir.Const():
             return expr
-        case Read():
+        case ir.Read():
             return change(expr)
-        case BinOp():
+        case ir.BinOp():
             left, right = map_reads(expr.left, change), map_reads(expr.right, change)
             return replace(expr, left=left, right=right)
-        case Negate():
+        case ir.Negate():
             return replace(expr, term=map_reads(expr.term, change))
-        case Apply():
+        case ir.Apply():
             return replace(expr, arguments=tuple(map_reads(a, change) for a in expr.arguments))
         case _:
             assert_never(expr)
 
 
-def composed(origin: Origin, values: Mapping[Sym, CExpr]) -> Origin:
+def composed(origin: Origin, values: Mapping[Sym, ir.CExpr]) -> Origin:
     """The origin of a statement whose own iterators are replaced."""
     if isinstance(origin, Copy):
         at = {s: substitute(e, values) for s, e in origin.at.items()}

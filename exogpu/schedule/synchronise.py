@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
-from exogpu.ir.types import Policy
-from exogpu.result.errors import ExoGpuError
-from exogpu.result.verdict import Verdict
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.diagnostics.verdict import Policy, Verdict
+from exogpu.schedule.argument_types import Schedulable
 from exogpu.schedule.cursors import header
+from exogpu.schedule.derivations import chain, text, without_slots
 from exogpu.schedule.primitive import INCOMPLETE
-from exogpu.schedule.procedures import Schedulable, chain, text, without_slots
-from exogpu.schedule.proposing.drafts import Draft, Numbers, numbered
-from exogpu.schedule.proposing.search import OutOfTimeError, Search
-from exogpu.schedule.proposing.steps import derived
-from exogpu.schedule.proposing.trial import Bench, Judged, Trouble
+from exogpu.schedule.proposals.bench import Bench, Judged, Trouble
+from exogpu.schedule.proposals.drafts import Draft, Numbers, numbered, replay_draft
+from exogpu.schedule.proposals.search import OutOfTimeError, Search
 
 
 class Checkable(Schedulable, Protocol):
@@ -163,7 +162,7 @@ def _proposed(
 ) -> Proposal[P] | str:
     """The draft as a derived procedure with its proof; or why it is none."""
     try:
-        made = derived(procedure, search.root.draft, found.draft)
+        made = replay_draft(procedure, search.root.draft, found.draft)
     except ExoGpuError as refusal:
         return refusal.diagnostics[0].message
     verdict = made.check(policy=policy, timeout=max(search.bench.left, 1.0))

@@ -1,18 +1,68 @@
 """Integer sets and relations: the only file that imports islpy, functions only.
 
-A set or relation is built from constraint text (`exogpu.ir.isltext` makes it from the IR's
+A set or relation is built from constraint text (`exogpu.ir.render` makes it from the IR's
 expressions).  Dimensions and parameters are addressed by name; in an equality or subset test
 the dimensions of both sides match by position, the parameters by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias, TypeVar
 
 import islpy
 
-from exogpu.solvers.isl_budget import whole
+# A budget for ISL, in its own operations: the same on every machine.
+#
+# Beside `exogpu.solvers.isl`, a file that imports islpy.
+
+
+class IslGaveUpError(Exception):
+    """ISL could not answer, most often for lack of operations."""
+
+
+LOUD = False
+"""Whether what ISL cannot answer, and has operations left for, is raised as it is: in tests and
+campaigns, since it is most often a mistake of who asks, such as a name that is declared nowhere."""
+
+
+@contextmanager
+def limited(operations: int) -> Iterator[None]:
+    """Within it, ISL may make so many operations; beyond them IslGaveUpError is raised.
+
+    Some ten million are a second.  Budgets do not nest.
+    """
+    context = islpy.DEFAULT_CONTEXT
+    context.reset_operations()
+    context.set_max_operations(operations)
+    try:
+        yield
+    except islpy.Error as error:
+        if LOUD and _has_some_left():
+            raise
+        raise IslGaveUpError(str(error)) from error
+    finally:
+        context.set_max_operations(0)
+
+
+def _has_some_left() -> bool:
+    """Tests whether ISL may make some more operations. Its message does not tell: text in the
+    middle of which they end is a syntax error, too."""
+    try:
+        return not islpy.Set("{ [i] : 0 <= i < 3 }").is_empty()
+    except islpy.Error:
+        return False
+
+
+def integer_of(value: islpy.Val) -> int:
+    """An integer of ISL.  Raises IslGaveUpError where no operation is left to print it: islpy then
+    gives no text, and raises nothing."""
+    text: str | None = value.to_str()
+    if text is None:
+        raise IslGaveUpError("an integer could not be printed")
+    return int(text)
+
 
 Set: TypeAlias = islpy.Set
 Map: TypeAlias = islpy.Map
@@ -252,7 +302,7 @@ def lexmin(points: Set) -> tuple[int, ...] | None:
         if endless:
             rest = _coordinates(endless[0].sample_point(), points.dim(_OUT))
             return (*found, *rest[at:])
-        value = min(whole(value) for value in least)
+        value = min(integer_of(value) for value in least)
         found.append(value)
         fixed = [piece.fix_val(_OUT, at, islpy.Val(value)) for piece in pieces]
         pieces = [piece for piece in fixed if not piece.is_empty()]
@@ -265,14 +315,14 @@ def _pieces(points: Set) -> list[Set]:
     return [piece for piece in pieces if not piece.is_empty()]
 
 
-def bounded(points: Set) -> bool:
+def has_smallest_value(points: Set) -> bool:
     """Tests whether the first dimension of a set has a smallest value; false for the empty set."""
     pieces = _pieces(points)
     return bool(pieces) and all(piece.dim_min_val(0).is_int() for piece in pieces)
 
 
 def _coordinates(point: islpy.Point, count: int) -> list[int]:
-    return [whole(point.get_coordinate_val(_OUT, at)) for at in range(count)]
+    return [integer_of(point.get_coordinate_val(_OUT, at)) for at in range(count)]
 
 
 def two_outputs(
@@ -301,7 +351,7 @@ def points(piece: Set, limit: int = 1 << 20) -> list[tuple[int, ...]]:
 
     Raises ValueError beyond `limit` points.
     """
-    if whole(piece.count_val()) > limit:
+    if integer_of(piece.count_val()) > limit:
         raise ValueError(f"more than {limit} points")
     found: list[tuple[int, ...]] = []
     rank = piece.dim(_OUT)

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 import islpy
 
-from exogpu.solvers.isl_budget import whole
+from exogpu.solvers.isl import integer_of
 from exogpu.solvers.isl_relations import Count, Map, extreme
 
 Function: TypeAlias = islpy.PwMultiAff
@@ -263,7 +263,7 @@ def affine(aff: islpy.Aff) -> Affine:
     denominator = aff.get_denominator_val()
 
     def scaled(value: islpy.Val) -> int:
-        return whole(value.mul(denominator))
+        return integer_of(value.mul(denominator))
 
     inputs = _terms(scaled(aff.get_coefficient_val(_IN, at)) for at in range(aff.dim(_IN)))
     params = tuple(
@@ -277,7 +277,7 @@ def affine(aff: islpy.Aff) -> Affine:
         if (coefficient := scaled(aff.get_coefficient_val(_DIV, at)))
     )
     constant = scaled(aff.get_constant_val())
-    return Affine(constant, inputs, params, floors, whole(denominator))
+    return Affine(constant, inputs, params, floors, integer_of(denominator))
 
 
 def _terms(coefficients: Iterable[int]) -> tuple[tuple[int, int], ...]:

@@ -140,7 +140,7 @@ def of_names(given: Points, names: Iterable[str]) -> Points:
     return found
 
 
-def same(given: Points) -> Relation:
+def identity_on(given: Points) -> Relation:
     """Each point with itself."""
     return given.identity()
 

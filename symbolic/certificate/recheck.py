@@ -15,31 +15,35 @@ from time import monotonic, perf_counter
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from exogpu.amir.nodes import Program
-from exogpu.result.errors import NOWHERE, Diagnostic, ExoGpuError
-from exogpu.result.proof import Lemma, Obligation
-from exogpu.solvers import apart, smt, smtlib
-from exogpu.symbolic.certificate.coverage import COUNT, Need, needs
-from exogpu.symbolic.certificate.loaded import assumed
+from exogpu.diagnostics.errors import NOWHERE, Diagnostic, ExoGpuError
+from exogpu.diagnostics.verdict import Lemma, Obligation
+from exogpu.solvers import smt as solvers_smt
+from exogpu.solvers import smtlib, solver_process
+from exogpu.symbolic.certificate.certificate_schema import Certificate, read_certificate
 from exogpu.symbolic.certificate.program_reader import program_of
+from exogpu.symbolic.certificate.program_rules import COUNT, Need, assumed, needs
 from exogpu.symbolic.certificate.program_schema import check_program, operations
-from exogpu.symbolic.certificate.schema import Certificate, read
-from exogpu.symbolic.certificate.sealing import CERTIFICATE, PROGRAM, WITNESS, Json, sha256
 from exogpu.symbolic.certificate.strict_json import (
+    CERTIFICATE,
+    PROGRAM,
+    WITNESS,
+    Json,
     MalformedError,
     file_bytes,
     json_value,
     printable,
+    sha256,
     strange_line,
 )
 from exogpu.symbolic.certificate.witness_json import to_json, witness_of
 from exogpu.symbolic.certificate.write import obligation_json
-from exogpu.symbolic.encode.links import told
+from exogpu.symbolic.encode.chain_text import named_obligations
 from exogpu.symbolic.encode.obligations import check_sizes, drafts
 from exogpu.symbolic.encode.witness import Witness, WitnessError
-from exogpu.symbolic.placed import Placed
+from exogpu.symbolic.model import Placed
 from exogpu.symbolic.sites import UndecidedError
 
-Ask = Callable[[str], smt.Reply]
+Ask = Callable[[str], solvers_smt.Reply]
 Which = Literal["z3", "cvc5", "all"]
 Word = Literal["confirmed", "rejected", "unknown"]
 Of = Literal["proof", "step", "derivation"]
@@ -122,12 +126,12 @@ class Rechecked:
 # --- what is asked for --------------------------------------------------------------------------
 
 
-def solver_names(which: Which) -> tuple[apart.Name, ...]:
+def solver_names(which: Which) -> tuple[solver_process.Name, ...]:
     """The solvers of that name; `all` is Z3, and cvc5 where it is installed.
 
     Raises ExoGpuError where cvc5 is asked for and not installed.
     """
-    installed = smt.cvc5_version() is not None
+    installed = solvers_smt.cvc5_version() is not None
     if which == "cvc5" and not installed:
         message = "cvc5 is not installed"
         raise ExoGpuError([Diagnostic("X972", message, NOWHERE, "pip install cvc5")])
@@ -138,7 +142,7 @@ def solver_names(which: Which) -> tuple[apart.Name, ...]:
 
 def solvers(which: Which) -> tuple[Ask, ...]:
     """The same, asked in this process."""
-    return tuple(apart.ASKS[name] for name in solver_names(which))
+    return tuple(solver_process.ASKS[name] for name in solver_names(which))
 
 
 def certificates_in(folder: Path, *, derived: bool = False) -> tuple[Path, ...]:
@@ -231,7 +235,7 @@ def prepare(folder: Path, compare: Compare = lambda certificate, program: None) 
     Raises ExoGpuError for what cannot be read as a certificate.
     """
     start = perf_counter()
-    found = read(folder)
+    found = read_certificate(folder)
     flaws = [] if found.fits else [_differs()]
     compared: list[str] = []
 
@@ -348,7 +352,7 @@ def _obligations(program: Program, witness: Witness, flaws: list[Flaw]) -> tuple
     try:
         placed = Placed(program)
         check_sizes(placed, witness.sizes)
-        found = told(placed, drafts(placed, witness))
+        found = named_obligations(placed, drafts(placed, witness))
     except WitnessError as error:
         flaws.append(Flaw(WITNESS, str(error)))
         return ()
@@ -460,7 +464,7 @@ def _late(deadline: float | None) -> bool:
     return deadline is not None and monotonic() >= deadline
 
 
-def _flaws_of(one: Asked, reply: smt.Reply) -> Iterator[Flaw]:
+def _flaws_of(one: Asked, reply: solvers_smt.Reply) -> Iterator[Flaw]:
     if reply.word == "sat":
         why = f"{reply.solver} answers sat: there is a case in which the claim fails"
         yield Flaw(one.name, why, one.claim)

@@ -6,15 +6,65 @@ does not admit.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import stat
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
-from exogpu.symbolic.certificate.sealing import Json, json_text
+# The text of a certificate, and the digest that seals it.
+#
+# A certificate is a folder: `program.json` is the abstract machine's program, `witness.json` what
+# was found about it, and `certificate.json` lists the obligations that the two make.
+# `certificate.json` holds the digests of the other files, and in `digest` the digest of itself
+# without that field: one digest stands for the whole folder.
+
+Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
+
+FORMAT: Final = "exogpu certificate"
+VERSION: Final = 6
+"""Changes whenever a reader of an older version could misread a certificate."""
+
+CERTIFICATE: Final = "certificate.json"
+PROGRAM: Final = "program.json"
+WITNESS: Final = "witness.json"
+
+DIGEST: Final = "digest"
+
+ASSUMED: Final = (
+    "sizes satisfy the preconditions, and a size is at least its least value",
+    "array arguments have the declared extents and do not overlap",
+)
+"""Of every proof."""
+
+TRUSTED: Final = (
+    "the reading of the source, and its conversion into the abstract machine's program",
+    "the abstract machine's rules under the policy: that the hardware keeps what they promise",
+    "the loops of one allocation and of one task, which the scope analysis says",
+    "the encoder of the obligations, and the solver",
+    "collective tilings, and who has which part of shared memory and barriers in a cluster",
+)
+"""By every proof."""
+
+
+def json_text(value: Json) -> str:
+    """The one text of a value: indented by 1, keys in their order, a line break at the end."""
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def sha256(data: str | bytes) -> str:
+    """The SHA-256 of bytes, or of a text in UTF-8, in hexadecimal."""
+    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+
+
+def sealed(content: Mapping[str, Json]) -> dict[str, Json]:
+    """The content with its digest as the last field, whether or not it had one."""
+    rest = {key: value for key, value in content.items() if key != DIGEST}
+    return {**rest, DIGEST: sha256(json_text(rest))}
+
 
 LARGEST: Final = 8 << 20
 """Bytes of a file; ours have some hundred thousand."""
@@ -141,7 +191,7 @@ def malformed(where: str, why: str) -> NoReturn:
     raise MalformedError(f"{where}: {why}" if where else why)
 
 
-def shown(value: object) -> str:
+def shorten(value: object) -> str:
     """A value for a message."""
     text = json.dumps(value, ensure_ascii=True) if isinstance(value, str) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -150,13 +200,13 @@ def shown(value: object) -> str:
 def fields(where: str, value: object, /, **shapes: Shape) -> dict[str, Any]:
     """The value as an object of exactly these fields, in this order."""
     if not isinstance(value, dict):
-        malformed(where, f"{shown(value)} is no object")
+        malformed(where, f"{shorten(value)} is no object")
     for name in shapes:
         if name not in value:
             malformed(where, f"the field {name} is missing")
     for name in value:
         if name not in shapes:
-            malformed(where, f"a field {shown(name)} is not known here")
+            malformed(where, f"a field {shorten(name)} is not known here")
     if list(value) != list(shapes):
         malformed(where, "the fields stand in another order")
     for name, shape in shapes.items():
@@ -164,10 +214,10 @@ def fields(where: str, value: object, /, **shapes: Shape) -> dict[str, Any]:
     return value
 
 
-def each(where: str, value: object) -> Iterator[tuple[str, Any]]:
+def list_members(where: str, value: object) -> Iterator[tuple[str, Any]]:
     """The places and members of a list."""
     if not isinstance(value, list):
-        malformed(where, f"{shown(value)} is no list")
+        malformed(where, f"{shorten(value)} is no list")
     for at, one in enumerate(value):
         yield f"{where}[{at}]", one
 
@@ -181,7 +231,7 @@ def a_list(shape: Shape) -> Shape:
     """A list whose members have the shape."""
 
     def check(value: object, where: str) -> None:
-        for place, one in each(where, value):
+        for place, one in list_members(where, value):
             shape(one, place)
 
     return check
@@ -192,7 +242,7 @@ def one_of(values: Collection[object]) -> Shape:
 
     def check(value: object, where: str) -> None:
         if not any(value == one and type(value) is type(one) for one in values):
-            malformed(where, f"{shown(value)} is not known here")
+            malformed(where, f"{shorten(value)} is not known here")
 
     return check
 
@@ -203,17 +253,17 @@ def matching(pattern: str, what: str) -> Shape:
 
     def check(value: object, where: str) -> None:
         if not isinstance(value, str) or not compiled.fullmatch(value):
-            malformed(where, f"{shown(value)} is no {what}")
+            malformed(where, f"{shorten(value)} is no {what}")
 
     return check
 
 
-def whole(least: int = -(10**9), most: int = 10**9) -> Shape:
+def integer_between(least: int = -(10**9), most: int = 10**9) -> Shape:
     """A whole number between bounds."""
 
     def check(value: object, where: str) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            malformed(where, f"{shown(value)} is no whole number from {least} to {most}")
+            malformed(where, f"{shorten(value)} is no whole number from {least} to {most}")
 
     return check
 

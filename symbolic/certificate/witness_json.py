@@ -8,41 +8,14 @@ from functools import cache
 from typing import Any, Final, TypeVar
 
 from exogpu.hw.timelines import SHORT, SHORT_NAME
-from exogpu.ir.isltext import bexpr, cexpr
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import BExpr, CExpr, CVar
+from exogpu.ir.render import isl_cond, isl_expr
+from exogpu.ir.types import Sym
 from exogpu.machine.literal_records import Grant
-from exogpu.symbolic.certificate.expressions import formula, number
-from exogpu.symbolic.certificate.sealing import Json
-from exogpu.symbolic.certificate.strict_json import (
-    NAME,
-    TEXT,
-    Shape,
-    a_list,
-    an_object,
-    fields,
-    malformed,
-    maybe,
-    one_of,
-    whole,
-)
-from exogpu.symbolic.encode.expressions import Pieces
-from exogpu.symbolic.encode.witness import (
-    AIMS,
-    ORDERS,
-    After,
-    At,
-    Chain,
-    Gone,
-    Granted,
-    Label,
-    Nest,
-    Passed,
-    Seen,
-    Values,
-    Witness,
-    named,
-)
+from exogpu.symbolic.certificate import strict_json
+from exogpu.symbolic.certificate.program_reader import formula, number
+from exogpu.symbolic.encode import witness as encode_witness
+from exogpu.symbolic.encode.pieces import Pieces
 
 SCHEMA: Final = 2
 
@@ -55,7 +28,7 @@ _GRANT_NAMES: Final = {grant: name for name, grant in _GRANTS.items()}
 # --- to JSON ------------------------------------------------------------------------------------
 
 
-def to_json(witness: Witness) -> dict[str, Json]:
+def to_json(witness: encode_witness.Witness) -> dict[str, strict_json.Json]:
     """The witness as plain lists and dicts."""
     return {
         "schema": SCHEMA,
@@ -109,30 +82,30 @@ OWN: Final = _Own()
 
 
 def _text(value: CExpr) -> str:
-    return cexpr(value, OWN)
+    return isl_expr(value, OWN)
 
 
-def _pieces(pieces: Pieces) -> Json:
-    return [{"holds": bexpr(where, OWN), "count": _text(value)} for where, value in pieces]
+def _pieces(pieces: Pieces) -> strict_json.Json:
+    return [{"holds": isl_cond(where, OWN), "count": _text(value)} for where, value in pieces]
 
 
-def _values(values: Values) -> list[Json]:
+def _values(values: encode_witness.Values) -> list[strict_json.Json]:
     return [_text(value) for value in values]
 
 
-def _at(at: At) -> Json:
+def _at(at: encode_witness.At) -> strict_json.Json:
     return {"site": at.site, "at": _values(at.values)}
 
 
-def _chain(chain: Chain) -> Json:
+def _chain(chain: encode_witness.Chain) -> strict_json.Json:
     match chain:
-        case Gone():
+        case encode_witness.Gone():
             return {"clear": _at(chain.clear)}
-        case Seen():
+        case encode_witness.Seen():
             return {"granted": _granted(chain.granted), "threads": _values(chain.threads)}
 
 
-def _granted(granted: Granted | None) -> Json:
+def _granted(granted: encode_witness.Granted | None) -> strict_json.Json:
     if granted is None:
         return None
     carried = granted.label.carried
@@ -144,7 +117,7 @@ def _granted(granted: Granted | None) -> Json:
     }
 
 
-def _transfer_json(way: Passed) -> Json:
+def _transfer_json(way: encode_witness.Passed) -> strict_json.Json:
     return {
         "via": _at(way.via),
         "threads": _values(way.threads),
@@ -153,7 +126,7 @@ def _transfer_json(way: Passed) -> Json:
     }
 
 
-def _after(one: After) -> Json:
+def _after(one: encode_witness.After) -> strict_json.Json:
     return {
         "of": _at(one.at),
         "granted": _granted(one.granted),
@@ -163,49 +136,72 @@ def _after(one: After) -> Json:
 
 # --- shapes -------------------------------------------------------------------------------------
 
-_SITE: Final = whole(0)
-_TEXTS: Final = a_list(TEXT)
-_AT: Final = an_object(site=_SITE, at=_TEXTS)
-_PIECES: Final = a_list(an_object(holds=TEXT, count=TEXT))
+_SITE: Final = strict_json.integer_between(0)
+_TEXTS: Final = strict_json.a_list(strict_json.TEXT)
+_AT: Final = strict_json.an_object(site=_SITE, at=_TEXTS)
+_PIECES: Final = strict_json.a_list(
+    strict_json.an_object(holds=strict_json.TEXT, count=strict_json.TEXT)
+)
 
 
 def _is_granted(value: object, where: str) -> None:
-    shape = an_object(
+    shape = strict_json.an_object(
         by=_AT,
-        grant=one_of(list(_GRANTS)),
-        carried=maybe(one_of(list(SHORT))),
-        ways=a_list(_is_passed),
+        grant=strict_json.one_of(list(_GRANTS)),
+        carried=strict_json.maybe(strict_json.one_of(list(SHORT))),
+        ways=strict_json.a_list(_is_passed),
     )
-    maybe(shape)(value, where)
+    strict_json.maybe(shape)(value, where)
 
 
 def _is_passed(value: object, where: str) -> None:
-    shape = an_object(via=_AT, threads=_TEXTS, before=_is_granted, crossing=_is_granted)
+    shape = strict_json.an_object(via=_AT, threads=_TEXTS, before=_is_granted, crossing=_is_granted)
     shape(value, where)
 
 
 def _is_chain(value: object, where: str) -> None:
     if isinstance(value, dict) and "clear" in value:
-        fields(where, value, clear=_AT)
+        strict_json.fields(where, value, clear=_AT)
     else:
-        fields(where, value, granted=_is_granted, threads=_TEXTS)
+        strict_json.fields(where, value, granted=_is_granted, threads=_TEXTS)
 
 
-_SHAPE: Final[dict[str, Shape]] = {
-    "schema": one_of([SCHEMA]),
-    "sizes": a_list(an_object(name=NAME, size=whole())),
-    "barriers": a_list(
-        an_object(name=NAME, apart=whole(0), depth=maybe(whole(1)), total=maybe(_PIECES))
+_SHAPE: Final[dict[str, strict_json.Shape]] = {
+    "schema": strict_json.one_of([SCHEMA]),
+    "sizes": strict_json.a_list(
+        strict_json.an_object(name=strict_json.NAME, size=strict_json.integer_between())
     ),
-    "counts": a_list(an_object(site=_SITE, arrivals=one_of([False, True]), pieces=_PIECES)),
-    "chains": a_list(an_object(record=_SITE, check=_SITE, by=a_list(_is_chain))),
-    "writes": a_list(an_object(read=_SITE, by=a_list(_AT))),
-    "partners": a_list(an_object(aim=one_of(AIMS), sites=a_list(_SITE), by=a_list(_AT))),
-    "phase": a_list(
-        an_object(
-            order=one_of(ORDERS),
+    "barriers": strict_json.a_list(
+        strict_json.an_object(
+            name=strict_json.NAME,
+            apart=strict_json.integer_between(0),
+            depth=strict_json.maybe(strict_json.integer_between(1)),
+            total=strict_json.maybe(_PIECES),
+        )
+    ),
+    "counts": strict_json.a_list(
+        strict_json.an_object(
+            site=_SITE, arrivals=strict_json.one_of([False, True]), pieces=_PIECES
+        )
+    ),
+    "chains": strict_json.a_list(
+        strict_json.an_object(record=_SITE, check=_SITE, by=strict_json.a_list(_is_chain))
+    ),
+    "writes": strict_json.a_list(strict_json.an_object(read=_SITE, by=strict_json.a_list(_AT))),
+    "partners": strict_json.a_list(
+        strict_json.an_object(
+            aim=strict_json.one_of(encode_witness.AIMS),
+            sites=strict_json.a_list(_SITE),
+            by=strict_json.a_list(_AT),
+        )
+    ),
+    "phase": strict_json.a_list(
+        strict_json.an_object(
+            order=strict_json.one_of(encode_witness.ORDERS),
             site=_SITE,
-            by=a_list(an_object(of=_AT, granted=_is_granted, threads=_TEXTS)),
+            by=strict_json.a_list(
+                strict_json.an_object(of=_AT, granted=_is_granted, threads=_TEXTS)
+            ),
         )
     ),
 }
@@ -214,9 +210,9 @@ _SHAPE: Final[dict[str, Shape]] = {
 # --- from JSON ----------------------------------------------------------------------------------
 
 
-def witness_of(value: object) -> Witness:
+def witness_of(value: object) -> encode_witness.Witness:
     """The witness of a JSON.  Raises MalformedError."""
-    found = fields("", value, **_SHAPE)
+    found = strict_json.fields("", value, **_SHAPE)
     read = _Reader()
     nests = [(one["name"], read.nest(one)) for one in found["barriers"]]
     counts = [
@@ -230,7 +226,7 @@ def witness_of(value: object) -> Witness:
         ((one["aim"], tuple(one["sites"])), read.all_of(read.at, one)) for one in found["partners"]
     ]
     phased = [((one["order"], one["site"]), read.all_of(read.after, one)) for one in found["phase"]]
-    return Witness(
+    return encode_witness.Witness(
         _keyed("sizes", [(one["name"], one["size"]) for one in found["sizes"]]),
         _keyed("barriers", nests),
         _keyed("counts", counts),
@@ -245,7 +241,7 @@ def _keyed(where: str, pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     for at, (key, value) in enumerate(pairs):
         if key in found:
-            malformed(f"{where}[{at}]", "the same is said twice")
+            strict_json.malformed(f"{where}[{at}]", "the same is said twice")
         found[key] = value
     return found
 
@@ -262,7 +258,7 @@ class _Reader:
     ) -> tuple[Read, ...]:
         return tuple(map(read, one["by"]))
 
-    def values(self, texts: Sequence[str]) -> Values:
+    def values(self, texts: Sequence[str]) -> encode_witness.Values:
         return tuple(map(self._number, texts))
 
     def pieces(self, pieces: Sequence[Mapping[str, str]]) -> Pieces:
@@ -270,39 +266,43 @@ class _Reader:
             (self._formula(one["holds"]), self._number(one["count"])) for one in pieces
         ]
         if not found:
-            malformed("", "a count without a value")
+            strict_json.malformed("", "a count without a value")
         return tuple(found)
 
-    def nest(self, one: Mapping[str, Any]) -> Nest:
+    def nest(self, one: Mapping[str, Any]) -> encode_witness.Nest:
         total = None if one["total"] is None else self.pieces(one["total"])
-        return Nest(one["apart"], one["depth"], total)
+        return encode_witness.Nest(one["apart"], one["depth"], total)
 
-    def at(self, one: Mapping[str, Any]) -> At:
-        return At(one["site"], self.values(one["at"]))
+    def at(self, one: Mapping[str, Any]) -> encode_witness.At:
+        return encode_witness.At(one["site"], self.values(one["at"]))
 
-    def chain(self, one: Mapping[str, Any]) -> Chain:
+    def chain(self, one: Mapping[str, Any]) -> encode_witness.Chain:
         if "clear" in one:
-            return Gone(self.at(one["clear"]))
-        return Seen(self.granted(one["granted"]), self.values(one["threads"]))
+            return encode_witness.Gone(self.at(one["clear"]))
+        return encode_witness.Seen(self.granted(one["granted"]), self.values(one["threads"]))
 
-    def granted(self, one: Mapping[str, Any] | None) -> Granted | None:
+    def granted(self, one: Mapping[str, Any] | None) -> encode_witness.Granted | None:
         if one is None:
             return None
         carried = None if one["carried"] is None else SHORT[one["carried"]]
-        label = Label(_GRANTS[one["grant"]], carried)
-        return Granted(self.at(one["by"]), label, tuple(map(self.passed, one["ways"])))
+        label = encode_witness.Label(_GRANTS[one["grant"]], carried)
+        return encode_witness.Granted(
+            self.at(one["by"]), label, tuple(map(self.passed, one["ways"]))
+        )
 
-    def passed(self, one: Mapping[str, Any]) -> Passed:
-        return Passed(
+    def passed(self, one: Mapping[str, Any]) -> encode_witness.Passed:
+        return encode_witness.Passed(
             self.at(one["via"]),
             self.values(one["threads"]),
             self.granted(one["before"]),
             self.granted(one["crossing"]),
         )
 
-    def after(self, one: Mapping[str, Any]) -> After:
-        return After(self.at(one["of"]), self.granted(one["granted"]), self.values(one["threads"]))
+    def after(self, one: Mapping[str, Any]) -> encode_witness.After:
+        return encode_witness.After(
+            self.at(one["of"]), self.granted(one["granted"]), self.values(one["threads"])
+        )
 
 
 def _variable(name: str) -> CVar:
-    return named(name)
+    return encode_witness.witness_integer(name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
@@ -19,27 +19,17 @@ from weakref import WeakKeyDictionary
 
 from exogpu.amir.export import to_json
 from exogpu.amir.nodes import Program
+from exogpu.diagnostics.errors import Span
+from exogpu.diagnostics.hazards import Occurrence
+from exogpu.diagnostics.verdict import Answered, Obligation, Policy, Verdict
+from exogpu.ir.digest import digest as procedure_digest
 from exogpu.ir.nodes import Proc
-from exogpu.ir.types import Policy
-from exogpu.result.errors import Span
-from exogpu.result.hazards import Occurrence
-from exogpu.result.proof import Answered, Obligation
-from exogpu.result.verdict import Verdict
-from exogpu.solvers.smt import z3_version
-from exogpu.symbolic.certificate.sealing import (
-    ASSUMED,
-    CERTIFICATE,
-    FORMAT,
-    PROGRAM,
-    TRUSTED,
-    VERSION,
-    WITNESS,
-    Json,
-    json_text,
-    sealed,
-    sha256,
-)
-from exogpu.symbolic.certificate.strict_json import printable
+from exogpu.solvers.smt import Reply, z3_version
+from exogpu.symbolic.certificate import strict_json
+from exogpu.symbolic.certificate.witness_json import witness_of
+from exogpu.symbolic.encode.chain_text import named_obligations
+from exogpu.symbolic.encode.obligations import check_sizes, drafts
+from exogpu.symbolic.model import Placed
 
 
 class Certified(Protocol):
@@ -64,7 +54,7 @@ def certificate_digest(procedure: Certified, verdict: Verdict) -> str:
 
 def program_digest(procedure: Certified, policy: Policy) -> str:
     """The SHA-256 of the program that a certificate is about, whatever tools made it."""
-    return sha256(json_text(program_json(procedure.amir(policy))))
+    return strict_json.sha256(strict_json.json_text(program_json(procedure.amir(policy))))
 
 
 def write_certificate(folder: Path, procedure: Certified, verdict: Verdict) -> str:
@@ -78,11 +68,11 @@ def write_certificate(folder: Path, procedure: Certified, verdict: Verdict) -> s
     folder.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".certificate-", dir=folder))
     try:
-        _write(made / CERTIFICATE, json_text(certificate))
-        _write(made / PROGRAM, program)
-        _write(made / WITNESS, witness)
-        (folder / CERTIFICATE).unlink(missing_ok=True)
-        for part in (PROGRAM, WITNESS, CERTIFICATE):
+        _write(made / strict_json.CERTIFICATE, strict_json.json_text(certificate))
+        _write(made / strict_json.PROGRAM, program)
+        _write(made / strict_json.WITNESS, witness)
+        (folder / strict_json.CERTIFICATE).unlink(missing_ok=True)
+        for part in (strict_json.PROGRAM, strict_json.WITNESS, strict_json.CERTIFICATE):
             (made / part).replace(folder / part)
     finally:
         shutil.rmtree(made, ignore_errors=True)
@@ -104,11 +94,11 @@ def remove_certificate(folder: Path) -> None:
 
     Other files of the folder stay; the folder goes if there are none.  Raises OSError.
     """
-    if not (folder / CERTIFICATE).is_file():
+    if not (folder / strict_json.CERTIFICATE).is_file():
         return
     # First what a reader looks for.
-    (folder / CERTIFICATE).unlink()
-    for part in (PROGRAM, WITNESS):
+    (folder / strict_json.CERTIFICATE).unlink()
+    for part in (strict_json.PROGRAM, strict_json.WITNESS):
         (folder / part).unlink(missing_ok=True)
     with suppress(OSError):
         folder.rmdir()
@@ -121,7 +111,7 @@ def _write(path: Path, text: str) -> None:
 # --- contents -----------------------------------------------------------------------------------
 
 
-_Files: TypeAlias = tuple[dict[str, Json], str, str]
+_Files: TypeAlias = tuple[dict[str, strict_json.Json], str, str]
 
 _made: WeakKeyDictionary[Certified, tuple[Verdict, _Files]] = WeakKeyDictionary()
 """Of a procedure's last verdict: a report states the digest of the certificate that it writes."""
@@ -139,18 +129,18 @@ def _content(procedure: Certified, verdict: Verdict) -> _Files:
     proof, proc = verdict.proof, procedure.ir
     assert proof is not None and proof.complete and proc is not None
     described = program_json(procedure.amir(verdict.policy))
-    program = json_text(described)
-    content: dict[str, Json] = {
-        "format": FORMAT,
-        "version": VERSION,
+    program = strict_json.json_text(described)
+    content: dict[str, strict_json.Json] = {
+        "format": strict_json.FORMAT,
+        "version": strict_json.VERSION,
         "procedure": procedure.name,
         "source": _source(proc.span),
-        "program": {"file": PROGRAM, "sha256": sha256(program)},
-        "witness": {"file": WITNESS, "sha256": sha256(proof.witness)},
+        "program": {"file": strict_json.PROGRAM, "sha256": strict_json.sha256(program)},
+        "witness": {"file": strict_json.WITNESS, "sha256": strict_json.sha256(proof.witness)},
         "policy": verdict.policy.value,
         "preconditions": described["preconditions"],
-        "assumptions": [*ASSUMED, *verdict.assumptions],
-        "trusted": [*TRUSTED],
+        "assumptions": [*strict_json.ASSUMED, *verdict.assumptions],
+        "trusted": [*strict_json.TRUSTED],
         "versions": {
             "exogpu": version("exogpu"),
             "z3": z3_version(),
@@ -160,7 +150,7 @@ def _content(procedure: Certified, verdict: Verdict) -> _Files:
             {**obligation_json(one.obligation), **_answer(one)} for one in proof.answered
         ],
     }
-    return sealed(content), program, proof.witness
+    return strict_json.sealed(content), program, proof.witness
 
 
 @cache
@@ -173,15 +163,15 @@ def version(package: str) -> str:
         return "unknown"
 
 
-def _source(span: Span) -> Json:
+def _source(span: Span) -> strict_json.Json:
     """The source file's name and digest; no digest where it is no file."""
     digest = None
     with suppress(OSError):
-        digest = sha256(Path(span.file).read_bytes())
+        digest = strict_json.sha256(Path(span.file).read_bytes())
     return {"file": file_name(span.file), "line": span.line, "sha256": digest}
 
 
-def program_json(program: Program) -> dict[str, Json]:
+def program_json(program: Program) -> dict[str, strict_json.Json]:
     """The program as JSON, with the names of its files alone."""
     found = {**to_json(program)}
     body = found["body"]
@@ -190,7 +180,7 @@ def program_json(program: Program) -> dict[str, Json]:
     return found
 
 
-def _without_folder(op: Json) -> Json:
+def _without_folder(op: strict_json.Json) -> strict_json.Json:
     assert isinstance(op, dict)
     found, file, body = {**op}, op["file"], op.get("body")
     assert isinstance(file, str)
@@ -200,7 +190,7 @@ def _without_folder(op: Json) -> Json:
     return found
 
 
-def obligation_json(made: Obligation) -> dict[str, Json]:
+def obligation_json(made: Obligation) -> dict[str, strict_json.Json]:
     """Returns an obligation as JSON, without the answer."""
     return {
         "name": made.name,
@@ -212,13 +202,13 @@ def obligation_json(made: Obligation) -> dict[str, Json]:
     }
 
 
-def _answer(one: Answered) -> dict[str, Json]:
+def _answer(one: Answered) -> dict[str, strict_json.Json]:
     if not one.obligation.smt:
         return {}
     return {"solver": one.solver, "answer": one.answer}
 
 
-def _statement(site: Occurrence | None) -> Json:
+def _statement(site: Occurrence | None) -> strict_json.Json:
     if site is None:
         return None
     return {"file": file_name(site.span.file), "line": site.span.line, "text": site.text}
@@ -226,4 +216,64 @@ def _statement(site: Occurrence | None) -> Json:
 
 def file_name(path: str) -> str:
     """A file's name without its folder, as it can be printed: names may have line ends in them."""
-    return printable(PurePath(path).name)
+    return strict_json.printable(PurePath(path).name)
+
+
+# The lock of a folder of proofs: what was proved of each procedure, in digests.
+#
+# A lock says of each procedure under which policy it was proved, from how many obligations, of
+# which program and with which witness. Types of data, memories and instructions are no part of
+# that program; they are of the procedure, which is digested too. Both are without the places of
+# their statements: a comment in a kernel changes the digest of its source and nothing else.
+
+LOCK = "proofs.lock"
+PLACE = ("file", "line", "column")
+
+
+def entry(
+    proc: Proc, program: Program, verdict: Verdict, source: Path
+) -> dict[str, strict_json.Json]:
+    """Makes the entry of a lock for one procedure. Asked of a verdict with a proof."""
+    proof = verdict.proof
+    assert proof is not None and proof.complete
+    return {
+        "policy": verdict.policy.value,
+        "obligations": len(proof.answered),
+        "source": strict_json.sha256(source.read_bytes()),
+        "procedure": procedure_digest(proc, places=False),
+        "program": digest(program),
+        "witness": strict_json.sha256(proof.witness),
+    }
+
+
+def digest(program: Program) -> str:
+    """The SHA-256 of a program's JSON without the places of its statements."""
+    return strict_json.sha256(strict_json.json_text(_unplaced(program_json(program))))
+
+
+def _unplaced(value: strict_json.Json) -> strict_json.Json:
+    if isinstance(value, dict):
+        return {name: _unplaced(one) for name, one in value.items() if name not in PLACE}
+    if isinstance(value, list):
+        return [_unplaced(one) for one in value]
+    return value
+
+
+def obligations(program: Program, witness: bytes) -> tuple[Obligation, ...]:
+    """The obligations of a program, encoded with a witness that was written down.
+
+    Raises MalformedError, WitnessError and UndecidedError.
+    """
+    placed, read = Placed(program), witness_of(strict_json.json_value(witness))
+    check_sizes(placed, read.sizes)
+    return named_obligations(placed, drafts(placed, read))
+
+
+def unconfirmed(
+    made: Sequence[Obligation], ask: Callable[[Sequence[str]], Sequence[Reply]]
+) -> Iterator[str]:
+    """The claims that a solver, asked of all scripts, does not confirm."""
+    asked = [one for one in made if one.smt]
+    for one, reply in zip(asked, ask([one.smt for one in asked]), strict=True):
+        if reply.word != "unsat":
+            yield one.claim

@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from functools import partial
 
 from exogpu.amir.nodes import Alloc, CheckInitialised, Record
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import control_variables, holds
-from exogpu.symbolic.encode.barriers import barrier_obligations
-from exogpu.symbolic.encode.counted import count_lemmas
-from exogpu.symbolic.encode.drafts import Draft, Encoder
-from exogpu.symbolic.encode.initialised import reads_of
-from exogpu.symbolic.encode.owners import owner
-from exogpu.symbolic.encode.pairs import pairs_of
-from exogpu.symbolic.encode.phases import phase_obligations
-from exogpu.symbolic.encode.ranks import RankTable
-from exogpu.symbolic.encode.required import requirements
+from exogpu.symbolic.encode.access_obligations import owner, pairs_of
+from exogpu.symbolic.encode.barrier_obligations import barrier_obligations
+from exogpu.symbolic.encode.count_lemmas import count_lemmas
+from exogpu.symbolic.encode.encoder import Draft, Encoder
+from exogpu.symbolic.encode.initialisation_obligations import reads_of
+from exogpu.symbolic.encode.phase_obligations import phase_obligations
+from exogpu.symbolic.encode.rank_table import RankTable
+from exogpu.symbolic.encode.required_obligations import requirements
 from exogpu.symbolic.encode.witness import Sought, WitnessError
-from exogpu.symbolic.placed import Placed
-from exogpu.symbolic.shares import Topic
+from exogpu.symbolic.model import Placed
+from exogpu.symbolic.partition import Topic
 from exogpu.symbolic.sites import UndecidedError, variables_of
 
 

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CExpr, CVar
-from exogpu.ir.types import QualTL
+from exogpu.ir.types import QualTL, Sym
 from exogpu.machine.literal_records import Grant
-from exogpu.symbolic.encode.expressions import Pieces
+from exogpu.symbolic.encode.pieces import Pieces
 from exogpu.symbolic.sites import Site
 
 Values: TypeAlias = tuple[CExpr, ...]
@@ -34,7 +33,7 @@ _NUMBER: Final = -1
 """Of the variables of witnesses, which no program's variable has."""
 
 
-def named(name: str) -> CVar:
+def witness_integer(name: str) -> CVar:
     """The integer of that name in a witness's expressions."""
     return CVar(Sym(name, _NUMBER))
 
@@ -45,12 +44,12 @@ THREAD: Final = "t"
 
 def names_of(site: Site, prefix: str, called: Mapping[Sym, str]) -> dict[Sym, CVar]:
     """By iterator, the integers that stand for an instance of a site."""
-    return {name: named(f"{prefix}.{called[name]}") for name in site.iterators}
+    return {name: witness_integer(f"{prefix}.{called[name]}") for name in site.iterators}
 
 
 def element_names(rank: int) -> tuple[CVar, ...]:
     """The integers that stand for an element."""
-    return tuple(named(f"element.{at}") for at in range(rank))
+    return tuple(witness_integer(f"element.{at}") for at in range(rank))
 
 
 # --- chains -------------------------------------------------------------------------------------

@@ -13,39 +13,28 @@ from dataclasses import dataclass
 
 from exogpu.ir.nodes import BExpr, CExpr
 from exogpu.ir.walk import substitute_bool
-from exogpu.symbolic.encode.formulas import FALSE, TRUE, every, opposite, some
+from exogpu.symbolic.encode.formulas import FALSE, TRUE, conjunction_of, disjunction_of, opposite
 from exogpu.symbolic.encode.witness import element_names
-from exogpu.symbolic.steps.instances import (
-    Question,
-    Values,
-    earlier,
-    element,
-    happens,
-    is_same_access,
-    moment,
-    original,
-    same_element,
-    was_access,
-)
+from exogpu.symbolic.steps import record
 from exogpu.symbolic.steps.step import Draft, Stands, Step, named_instance
-from exogpu.symbolic.steps.witness import At, Found, Given, Reader, Source
+from exogpu.symbolic.steps.step_witness import At, Found, Given, Reader, Source
 
 
 @dataclass(frozen=True)
 class _Read:
     """A read under question: None for the time is the end."""
 
-    ask: Question
+    ask: record.Question
     variable: str
     index: tuple[CExpr, ...]
     stands: tuple[Stands, ...]
     time: tuple[CExpr, ...] | None
-    values: Values
+    values: record.Values
     """Of the names in its witness."""
 
     def after(self, time: Sequence[CExpr]) -> BExpr:
         """The moment comes before it."""
-        return TRUE if self.time is None else earlier(time, self.time)
+        return TRUE if self.time is None else record.earlier(time, self.time)
 
 
 def flows(step: Step) -> Iterator[Draft]:
@@ -56,9 +45,9 @@ def flows(step: Step) -> Iterator[Draft]:
         read = _asked(step, reader)
         claim = f"Of {told}, it is said what wrote last, wherever it reads what counts."
         here = [substitute_bool(piece.where, read.values) for piece in pieces]
-        live = some(one.where for one in read.stands)
+        live = disjunction_of(one.where for one in read.stands)
         if TRUE not in here:
-            script = read.ask.expose([every([live, *map(opposite, here)])], claim)
+            script = read.ask.expose([conjunction_of([live, *map(opposite, here)])], claim)
             yield Draft("FLOW", about, claim, script)
         for piece in pieces:
             for part, words in (
@@ -68,7 +57,7 @@ def flows(step: Step) -> Iterator[Draft]:
             ):
                 read = _asked(step, reader)
                 where = substitute_bool(piece.where, read.values)
-                fails = [every([where, one]) for one in part(step, read, piece.source)]
+                fails = [conjunction_of([where, one]) for one in part(step, read, piece.source)]
                 fails = [one for one in fails if one != FALSE]
                 if fails:
                     claim = f"{told[0].upper()}{told[1:]} {words}{_from(step, piece.source)}."
@@ -108,9 +97,9 @@ def _asked(step: Step, reader: Reader) -> _Read:
     number, at = reader
     here = ask.instance(step.new, number, "read")
     access = here.statement.accesses[at]
-    index = element(here, access.cell)
+    index = record.element(here, access.cell)
     stands = step.stands(here, access)
-    return _Read(ask, access.cell.variable, index, stands, moment(here, access), here.values)
+    return _Read(ask, access.cell.variable, index, stands, record.moment(here, access), here.values)
 
 
 # --- what is claimed ----------------------------------------------------------------------------
@@ -125,8 +114,8 @@ def _right(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
             is_param = step.new.by_name[read.variable].is_param
             for one in read.stands:
                 same = is_param and one.variable == read.variable
-                alike = same_element(one.cell, read.index) if same else FALSE
-                yield every([one.where, opposite(alike)])
+                alike = record.same_element(one.cell, read.index) if same else FALSE
+                yield conjunction_of([one.where, opposite(alike)])
         case At():
             by = named_instance(step.new, source, read.values)
             write = by.statement.write
@@ -134,24 +123,26 @@ def _right(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
                 yield from (one.where for one in read.stands)
                 return
             parts = [
-                happens(by, write),
-                same_element(element(by, write.cell), read.index),
-                read.after(moment(by, write)),
+                record.happens(by, write),
+                record.same_element(record.element(by, write.cell), read.index),
+                read.after(record.moment(by, write)),
             ]
             for one in read.stands:
                 ways = [_stand_for_one(one, other) for other in step.stands(by, write)]
-                yield every([one.where, opposite(every([*parts, some(ways)]))])
+                yield conjunction_of(
+                    [one.where, opposite(conjunction_of([*parts, disjunction_of(ways)]))]
+                )
 
 
 def _stand_for_one(one: Stands, other: Stands) -> BExpr:
     if one.variable != other.variable:
         return FALSE
-    return every([other.where, same_element(one.cell, other.cell)])
+    return conjunction_of([other.where, record.same_element(one.cell, other.cell)])
 
 
 def _between(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
     """Another write of the element comes after that one, and before the read."""
-    live = some(one.where for one in read.stands)
+    live = disjunction_of(one.where for one in read.stands)
     if source is None and step.new.by_name[read.variable].is_param:
         yield live
     for number, statement in enumerate(step.new.statements):
@@ -159,16 +150,16 @@ def _between(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
         if write.cell.variable != read.variable:
             continue
         other = read.ask.instance(step.new, number, f"other{number}")
-        time = moment(other, write)
+        time = record.moment(other, write)
         parts = [
             live,
             _since(step, read, source, time),
             read.after(time),
-            happens(other, write),
-            same_element(element(other, write.cell), read.index),
+            record.happens(other, write),
+            record.same_element(record.element(other, write.cell), read.index),
             opposite(step.idle(other)),
         ]
-        yield every(parts)
+        yield conjunction_of(parts)
 
 
 def _stale(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
@@ -178,17 +169,17 @@ def _stale(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
             yield one.where
         for number, image, write in step.originals(one.variable):
             other = read.ask.instance(step.new, number, f"other{number}")
-            time = moment(other, write)
-            was = original(step.old, image, other)
-            cell = was_access(step.old, image, write).cell
+            time = record.moment(other, write)
+            was = record.original(step.old, image, other)
+            cell = record.was_access(step.old, image, write).cell
             parts = [
                 one.where,
                 _since(step, read, source, time),
                 read.after(time),
-                is_same_access(step.old, image, other, write),
-                same_element(element(was, cell), one.cell),
+                record.is_same_access(step.old, image, other, write),
+                record.same_element(record.element(was, cell), one.cell),
             ]
-            yield every(parts)
+            yield conjunction_of(parts)
 
 
 def _is_param(step: Step, variable: str) -> bool:
@@ -201,7 +192,7 @@ def _since(step: Step, read: _Read, source: Source, time: Sequence[CExpr]) -> BE
     if not isinstance(source, At):
         return TRUE
     by = named_instance(step.new, source, read.values)
-    return earlier(moment(by, by.statement.write), time)
+    return record.earlier(record.moment(by, by.statement.write), time)
 
 
 # --- zero ---------------------------------------------------------------------------------------
@@ -217,11 +208,13 @@ def zeros(step: Step) -> Iterator[Draft]:
         for piece in (None, *zero.found):
             ask = step.question()
             here = ask.instance(step.new, number, "read")
-            index = element(here, access.cell)
-            read = _Read(ask, access.cell.variable, index, (), moment(here, access), here.values)
-            known = [happens(here, access), substitute_bool(zero.where, here.values)]
+            index = record.element(here, access.cell)
+            read = _Read(
+                ask, access.cell.variable, index, (), record.moment(here, access), here.values
+            )
+            known = [record.happens(here, access), substitute_bool(zero.where, here.values)]
             fails = list(_not_zero(step, read, zero.found, piece))
-            fails = [every([*known, one]) for one in fails]
+            fails = [conjunction_of([*known, one]) for one in fails]
             claim = f"Read {at} of {step.said('new', number)} finds zero where it is said to."
             yield Draft("ZERO", (("new", number),), claim, ask.expose(fails, claim))
 
@@ -230,7 +223,7 @@ def _not_zero(
     step: Step, read: _Read, found: Sequence[Found], piece: Found | None
 ) -> Iterator[BExpr]:
     if piece is None:
-        yield every(opposite(substitute_bool(one.where, read.values)) for one in found)
+        yield conjunction_of(opposite(substitute_bool(one.where, read.values)) for one in found)
         return
     where = substitute_bool(piece.where, read.values)
     if not isinstance(piece.source, At):
@@ -242,22 +235,22 @@ def _not_zero(
         yield where
         return
     parts = [
-        happens(by, write),
-        same_element(element(by, write.cell), read.index),
-        read.after(moment(by, write)),
+        record.happens(by, write),
+        record.same_element(record.element(by, write.cell), read.index),
+        read.after(record.moment(by, write)),
         step.is_zero(by, by.statement.value),
     ]
-    yield every([where, opposite(every(parts))])
+    yield conjunction_of([where, opposite(conjunction_of(parts))])
     for number, statement in enumerate(step.new.statements):
         other = read.ask.instance(step.new, number, f"other{number}")
         if statement.write.cell.variable == read.variable:
-            time = moment(other, statement.write)
-            yield every(
+            time = record.moment(other, statement.write)
+            yield conjunction_of(
                 [
                     where,
-                    happens(other, statement.write),
-                    same_element(element(other, statement.write.cell), read.index),
-                    earlier(moment(by, write), time),
+                    record.happens(other, statement.write),
+                    record.same_element(record.element(other, statement.write.cell), read.index),
+                    record.earlier(record.moment(by, write), time),
                     read.after(time),
                 ]
             )

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable
 
 from exogpu.analysis import collective, distribution
-from exogpu.analysis.executors import CollectiveFacts
 from exogpu.analysis.facts import gathered
 from exogpu.analysis.inline import inline
+from exogpu.analysis.thread_names import CollectiveFacts
+from exogpu.diagnostics.errors import Diagnostic
 from exogpu.frontend.procedures import parse_proc
 from exogpu.ir.nodes import Proc
-from exogpu.result.errors import Diagnostic
 
 
 def read(function: Callable[..., object]) -> Proc:

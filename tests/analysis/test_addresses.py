@@ -6,10 +6,10 @@ import pytest
 
 from exogpu import proc
 from exogpu.api import Procedure
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.frontend.instructions import InstructionTemplate, instr
 from exogpu.hw.operands import CUDA_MEMORY, CUDA_REGISTER, aligned
 from exogpu.hw.units import cuda_thread
-from exogpu.result.errors import ExoGpuError
 
 
 def of_text(text: str, operand=CUDA_MEMORY) -> InstructionTemplate:

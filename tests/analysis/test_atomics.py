@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from exogpu.api import Procedure, collecting, proc
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.frontend.instructions import instr
-from exogpu.hw.datatypes import f32
+from exogpu.hw.language import f32
 from exogpu.hw.operands import CUDA_ATOMIC, CUDA_REGISTER
 from exogpu.hw.units import cuda_thread
 from exogpu.isa.cuda import cuda_atomic_add, cuda_atomic_max, cuda_store
-from exogpu.result.errors import ExoGpuError
 from tests.texts import run_text
 
 OPERANDS = {"unit": cuda_thread, "dst": CUDA_ATOMIC, "src": CUDA_REGISTER}

@@ -7,11 +7,10 @@ from itertools import product
 import pytest
 
 from exogpu.hw import memories
-from exogpu.hw.fragments import LAYOUTS, fragment, fragment_of
+from exogpu.hw.register_tiles import LAYOUTS, fragment, fragment_of
 from exogpu.ir.affine import Range, from_cexpr
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import CVar, Int
-from exogpu.ir.types import DataType
+from exogpu.ir.types import DataType, Sym
 from exogpu.ir.walk import evaluate
 
 # Row and column of element i of thread t, as the manual has them.

@@ -6,22 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exogpu.ir import isltext
-from exogpu.ir.names import Sym
-from exogpu.ir.nodes import (
-    Add,
-    And,
-    Compare,
-    CVar,
-    FloorDiv,
-    Int,
-    Mod,
-    Mul,
-    Not,
-    Or,
-    Sub,
-    Truth,
-)
+from exogpu.ir import render
+from exogpu.ir.nodes import Add, And, Compare, CVar, FloorDiv, Int, Mod, Mul, Not, Or, Sub, Truth
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import evaluate, holds
 from exogpu.solvers import isl
 
@@ -54,12 +41,12 @@ conditions = st.recursive(
 @settings(max_examples=150, derandomize=True, deadline=None)
 def test_text_means_what_the_interpreter_computes(expr, condition) -> None:
     """Over a grid with negative values: division and remainder round down in both."""
-    x, y = isltext.identifier(X), isltext.identifier(Y)
+    x, y = render.identifier(X), render.identifier(Y)
     grid = [(a, b) for a in range(-4, 5) for b in range(-4, 5)]
     box = f"-4 <= {x} <= 4 and -4 <= {y} <= 4"
-    kept = isl.set_of((), (x, y), f"{box} and {isltext.bexpr(condition)}")
+    kept = isl.set_of((), (x, y), f"{box} and {render.isl_cond(condition)}")
     assert isl.points(kept) == [p for p in grid if holds(condition, {X: p[0], Y: p[1]})]
-    values = isl.map_of((), (x, y), ("v",), f"{box} and v = {isltext.cexpr(expr)}")
+    values = isl.map_of((), (x, y), ("v",), f"{box} and v = {render.isl_expr(expr)}")
     expected = [(*p, evaluate(expr, {X: p[0], Y: p[1]})) for p in grid]
     assert isl.wrapped_points(values) == expected
 

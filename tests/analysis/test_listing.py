@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exogpu.analysis.listing import listing
+from exogpu.analysis.thread_names import listing
 from tests.analysis.reading import collective_facts, judge, read
 
 

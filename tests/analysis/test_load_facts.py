@@ -8,7 +8,7 @@ import pytest
 
 from exogpu import Procedure, proc
 from exogpu.analysis.bounds import violations, violations_at
-from exogpu.result.hazards import HazardKind
+from exogpu.diagnostics.hazards import HazardKind
 
 
 @proc

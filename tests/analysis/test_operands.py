@@ -8,9 +8,10 @@ from __future__ import annotations
 import pytest
 
 from exogpu import proc
-from exogpu.analysis.operands import violations
-from exogpu.analysis.uses import Declared
+from exogpu.analysis.operand_windows import violations
+from exogpu.analysis.ownership import Declared
 from exogpu.api import Procedure
+from exogpu.diagnostics.hazards import HazardKind
 from exogpu.frontend.instructions import InstructionTemplate, instr
 from exogpu.hw.operands import HOST, aligned
 from exogpu.ir.nodes import DataParam, Proc
@@ -25,7 +26,6 @@ from exogpu.isa.sm90 import (
     Sm90_tma_store,
     Sm90_wgmma_tf32,
 )
-from exogpu.result.verdict import HazardKind
 
 Expected = tuple[HazardKind, str, dict[str, int]] | None
 """Kind, variable and sizes of the only hazard; None where the procedure is proved."""

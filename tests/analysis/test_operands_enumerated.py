@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exogpu.analysis.operands import demands, violations
+from exogpu.analysis.operand_windows import demands, violations
+from exogpu.diagnostics.hazards import HazardKind
 from exogpu.hw.memories import DRAM, CudaGmemLinear
 from exogpu.hw.operands import HOST, aligned
 from exogpu.hw.units import standalone_thread
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Add,
@@ -36,9 +36,8 @@ from exogpu.ir.nodes import (
     Proc,
     Seq,
 )
-from exogpu.ir.types import AccessMode, DataType, Operand
+from exogpu.ir.types import AccessMode, DataType, Operand, Sym
 from exogpu.ir.walk import evaluate, holds
-from exogpu.result.hazards import HazardKind
 
 pytestmark = pytest.mark.slow
 

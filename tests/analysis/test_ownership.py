@@ -12,7 +12,6 @@ from exogpu.analysis import collective, distribution
 from exogpu.analysis.facts import gathered
 from exogpu.hw.memories import CudaRmem
 from exogpu.hw.units import cuda_thread, cuda_warp
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Add,
@@ -36,7 +35,7 @@ from exogpu.ir.nodes import (
     Stmt,
     WarpConfig,
 )
-from exogpu.ir.types import DataType
+from exogpu.ir.types import DataType, Sym
 from exogpu.ir.walk import evaluate, holds
 
 WARP, LANE, TIME = Sym("w"), Sym("t"), Sym("k")

@@ -14,14 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exogpu.analysis.align import TilingError
-from exogpu.analysis.derive import derive, derive_warps, is_unit_scope
+from exogpu.analysis.common_dimensions import TilingError
+from exogpu.analysis.derive_tiling import derive, derive_warps, is_unit_scope
 from exogpu.analysis.threadmap import threads_of
 from exogpu.analysis.tiling import Tiling, launch_tiling
 from exogpu.hw import units
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import WarpConfig
-from exogpu.ir.types import CollUnit
+from exogpu.ir.types import CollUnit, Sym
 from exogpu.solvers import isl
 
 UNITS = {

@@ -10,7 +10,7 @@ import pytest
 from campaigns import agreement
 from exogpu.amir import nodes as amir
 from exogpu.amir.walk import operations, rewritten
-from exogpu.symbolic.find.prover import Findings, analyse
+from exogpu.symbolic.search.analysis import Findings, analyse
 from tests.symbolic import agreement as comparing
 from tests.symbolic.careless_further import DEEPER, PROGRAMS, PROVERS, Change, deeper
 

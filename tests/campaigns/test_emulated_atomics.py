@@ -10,7 +10,7 @@ import pytest
 from campaigns.emulator.launch import Emulated
 from campaigns.emulator.orders import ORDERS
 from exogpu.api import proc
-from exogpu.hw.datatypes import f32, i64
+from exogpu.hw.language import f32, i64
 from exogpu.isa.cuda import cuda_atomic_add, cuda_atomic_max
 
 pytestmark = [

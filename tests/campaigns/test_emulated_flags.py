@@ -10,7 +10,7 @@ import pytest
 
 from campaigns.emulator.launch import Emulated, EmulatedError
 from campaigns.emulator.orders import ORDERS, Order
-from exogpu.kernels.scan_shapes import Shape
+from exogpu.kernels.scan_rows import Shape
 from exogpu.kernels.scan_waves import make_scan
 from tests.codegen.flag_kernels import KERNELS, chain, total
 

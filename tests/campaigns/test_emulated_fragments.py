@@ -11,12 +11,11 @@ import pytest
 from campaigns.emulator.launch import Emulated, EmulatedError
 from campaigns.emulator.orders import ORDERS
 from exogpu.api import Procedure
-from exogpu.hw import fragments
-from exogpu.hw.datatypes import bf16, f32
+from exogpu.gpu_trial.run_data import at_sizes, difference
+from exogpu.hw import register_tiles
+from exogpu.hw.language import bf16, f32
 from exogpu.kernels.attention_sm90 import make_attention
 from exogpu.kernels.gemm_fused_sm90 import make_gemm_fused
-from exogpu.trial.data import at_sizes
-from exogpu.trial.differences import difference
 from tests.codegen import fragment_kernels
 
 pytestmark = [
@@ -103,8 +102,8 @@ def looking_at(layout: str, bits: int) -> Procedure:
 def test_a_wrong_map_is_seen(name, builds, monkeypatch) -> None:
     (layout, bits), texts = WRONG[name]
     digits = tuple(tuple(d.strip() for d in text.split(",")) for text in texts)
-    monkeypatch.setitem(fragments.LAYOUTS, (layout, bits), digits)
-    fragments.fragment_of.cache_clear()
+    monkeypatch.setitem(register_tiles.LAYOUTS, (layout, bits), digits)
+    register_tiles.fragment_of.cache_clear()
     try:
         procedure = looking_at(layout, bits)
         word = procedure.check().word
@@ -113,4 +112,4 @@ def test_a_wrong_map_is_seen(name, builds, monkeypatch) -> None:
         if word == "proved":
             assert all(disagreements(procedure, {}, 0.0, builds, ORDERS[:1]))
     finally:
-        fragments.fragment_of.cache_clear()
+        register_tiles.fragment_of.cache_clear()

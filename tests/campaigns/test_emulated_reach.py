@@ -11,10 +11,10 @@ from campaigns import emulated
 from campaigns.emulator.launch import Emulated
 from campaigns.reach import fragments as reach_fragments
 from campaigns.reach import generate
-from exogpu.amir import lower_args
-from exogpu.analysis import fragments
+from exogpu.amir import lower_arguments
+from exogpu.analysis import ownership_check
 from exogpu.ir.nodes import Compare, Int
-from exogpu.symbolic.find.prover import analyse
+from exogpu.symbolic.search.analysis import analyse
 from tests.symbolic.careless_reach import PROGRAMS, changed
 
 pytestmark = [
@@ -62,8 +62,10 @@ def test_who_accesses_a_strangers_registers_gets_its_own(
     every = ((seed, next(generate._tried("fragments", seed))) for seed in range(30))
     refused = [seed for seed, (made, read) in every if read is None and "Fence(" in made.source]
     assert refused
-    monkeypatch.setattr(fragments, "_stranger", lambda use, found: None)
-    monkeypatch.setattr(lower_args, "held_by_its_thread", lambda *_: Compare("==", Int(0), Int(0)))
+    monkeypatch.setattr(ownership_check, "_stranger", lambda use, found: None)
+    monkeypatch.setattr(
+        lower_arguments, "held_by_its_thread", lambda *_: Compare("==", Int(0), Int(0))
+    )
     proved = (s for s in refused if generate.procedure("fragments", s).check().word == "proved")
     assert state("fragments", next(proved), folder) == "wrong"
 

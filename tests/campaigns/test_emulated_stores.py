@@ -13,10 +13,10 @@ import pytest
 from campaigns.emulator.launch import Emulated, EmulatedError
 from campaigns.emulator.orders import ORDERS
 from exogpu.api import Procedure
-from exogpu.hw.datatypes import DataType, bf16, f16, f32
+from exogpu.gpu_trial.run_data import at_sizes, difference
+from exogpu.hw.language import bf16, f16, f32
+from exogpu.ir.types import DataType
 from exogpu.kernels.gemm_staged_sm90 import make_staged
-from exogpu.trial.data import at_sizes
-from exogpu.trial.differences import difference
 from tests.texts import made
 
 pytestmark = [

@@ -15,13 +15,11 @@ from campaigns.emulator.launch import Emulated, EmulatedError
 from campaigns.emulator.orders import ORDERS, Order
 from campaigns.emulator.translate import UnknownError, translated
 from exogpu.api import Procedure
-from exogpu.hw.datatypes import bf16, f32
+from exogpu.gpu_trial.run_data import At, at_sizes, difference
+from exogpu.hw.language import bf16, f32
 from exogpu.kernels import gemm_sm80, gemm_sm90
 from exogpu.kernels.gemm_alternating_sm90 import make_gemm_alternating
 from exogpu.kernels.gemm_splitk_sum_sm90 import make_gemm_splitk_sum
-from exogpu.trial.data import at_sizes
-from exogpu.trial.differences import difference
-from exogpu.trial.packed import At
 from tests.codegen.dependent_kernels import in_two, scaled_by
 from tests.codegen.kept_kernels import by_role, fragments
 from tests.codegen.nested_kernels import pipelined, relay

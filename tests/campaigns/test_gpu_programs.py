@@ -9,8 +9,8 @@ import pytest
 from campaigns.gpu import emitting, programs
 from campaigns.gpu.page import PROVED
 from exogpu.codegen.toolchain import find_toolchain
-from exogpu.result.errors import ExoGpuError
-from exogpu.trial.packed import read_packed
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.gpu_trial.run_data import read_packed
 
 FEATURES = {
     *("unit: odd groups", "unit: strided threads", "unit: quadpairs", "unit: chosen warps"),

@@ -10,8 +10,8 @@ from campaigns import gpu_fuzz
 from campaigns.gpu import page, sanitizing, shrinking
 from campaigns.gpu.programs import generated
 from campaigns.named import names, program_of
-from exogpu.trial import judging
-from exogpu.trial.packed import write_packed
+from exogpu.gpu_trial import pool
+from exogpu.gpu_trial.run_data import write_packed
 from tests.trial import fake_judge, fake_program
 
 
@@ -117,7 +117,7 @@ def test_a_campaign_runs_and_tells_what_is_wrong(tmp_path, monkeypatch, capsys):
     packed = fake_program.packed()
     for number in range(1, 6):
         write_packed(tmp_path / f"fuzz_{number}.zip", packed)
-    monkeypatch.setattr(judging, "run_one", fake_judge.run_one)
+    monkeypatch.setattr(pool, "run_one", fake_judge.run_one)
     words = ["run", "-o", str(tmp_path), "--jobs", "2", "--seconds", "1.5"]
     assert gpu_fuzz.run(gpu_fuzz.parser().parse_args(words)) == 1
     said = capsys.readouterr().out
@@ -125,7 +125,7 @@ def test_a_campaign_runs_and_tells_what_is_wrong(tmp_path, monkeypatch, capsys):
     assert "fuzz_2: WRONG: y: 32 of 32 elements" in said and "fuzz_4: WRONG" in said
     # With --resume nothing runs again.
     noted = (tmp_path / "run.jsonl").read_text()
-    monkeypatch.setattr(judging, "run_one", None)
+    monkeypatch.setattr(pool, "run_one", None)
     monkeypatch.setattr(gpu_fuzz, "on_this_machine", lambda *given: [])
     assert gpu_fuzz.run(gpu_fuzz.parser().parse_args([*words, "--resume"])) == 1
     assert (tmp_path / "run.jsonl").read_text() == noted

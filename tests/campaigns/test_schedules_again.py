@@ -9,9 +9,8 @@ from __future__ import annotations
 import pytest
 
 from campaigns.schedules import SIZES, any_program
-from exogpu import proc
-from exogpu import schedule as s
-from exogpu.result.errors import ExoGpuError
+from exogpu import proc, schedule
+from exogpu.diagnostics.errors import ExoGpuError
 from tests.schedule.sequences import differences, sequence
 
 
@@ -34,7 +33,7 @@ def narrowed(n: size, x: ui8[n] @ DRAM):
 
 def test_a_constant_that_a_type_does_not_have_is_refused():
     with pytest.raises(ExoGpuError, match=r"inline_assign: -1 does not fit ui8 \(T246\)"):
-        s.inline_assign(narrowed, "t = 2")
+        schedule.inline_assign(narrowed, "t = 2")
 
 
 @proc
@@ -46,7 +45,7 @@ def summed(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
 @pytest.mark.parametrize("text", ["x + 1", "x[i, i] + 1"])
 def test_a_variable_of_other_dimensions_is_refused(text):
     with pytest.raises(ExoGpuError, match="x has 1 dimensions"):
-        s.rewrite_expr(summed, "y[_] = _", "x[i] + 1", text)
+        schedule.rewrite_expr(summed, "y[_] = _", "x[i] + 1", text)
 
 
 @proc
@@ -58,6 +57,6 @@ def guarded(n: size, x: f32[n + 4] @ DRAM, y: f32[n + 4] @ DRAM):
 
 
 def test_windows_under_constant_conditions_are_told_apart():
-    unrolled = s.unroll_loop(guarded, "for i in _: _")
+    unrolled = schedule.unroll_loop(guarded, "for i in _: _")
     assert not unrolled.refusals
-    assert "v_1 = x[1:n + 1]" in s.text(unrolled)
+    assert "v_1 = x[1:n + 1]" in schedule.text(unrolled)

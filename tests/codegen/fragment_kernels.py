@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exogpu.api import Procedure, proc
-from exogpu.hw.datatypes import bf16, f16, f32
+from exogpu.hw.language import bf16, f16, f32
 from exogpu.ir.types import DataType
 from exogpu.isa.rows import Sm90_row_max, Sm90_row_sum
 from exogpu.isa.sm80 import Sm80_load_A, Sm80_load_B, Sm80_mma_f16, Sm80_mma_tf32, Sm80_store_D

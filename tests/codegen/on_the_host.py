@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from exogpu.codegen.host import emit
+from exogpu.codegen.host_steps import emit
 
 GXX = shutil.which("g++")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from exogpu.api import proc
-from exogpu.codegen.host import emit
+from exogpu.codegen.host_steps import emit
 from exogpu.codegen.mbarriers import rings
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.isa.sm90 import Sm90_tma_load
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
-from exogpu.result.errors import ExoGpuError
 
 GEMMS = {**gemm_sm90.KERNELS, **gemm_splitk_sm90.KERNELS}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exogpu.api import Procedure
-from exogpu.codegen.host import emit
+from exogpu.codegen.host_steps import emit
 from tests.texts import made
 
 READ, FULL = "cp.async.bulk.wait_group.read 0;", "cp.async.bulk.wait_group 0;"

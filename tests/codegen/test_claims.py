@@ -9,13 +9,14 @@ from itertools import product
 
 import pytest
 
-from exogpu.codegen.claims import KERNEL, Lowering, all_claims, claims, open_claims, shown
+from exogpu.codegen.arrival_rows import Scope
+from exogpu.codegen.claims import KERNEL, Lowering, all_claims, claims, open_claims, shown_timelines
 from exogpu.codegen.guarantees import EFFECTS, KINDS, Fact, Kind
-from exogpu.codegen.row import Scope
-from exogpu.codegen.rows import ROWS
+from exogpu.codegen.lowering_rows import ROWS
 from exogpu.codegen.sync import fence_rows, unkept
+from exogpu.diagnostics.verdict import Policy
 from exogpu.hw.timelines import SYNC_TIMELINES
-from exogpu.ir.types import Level, Policy, QualTL, SyncTL
+from exogpu.ir.types import Level, QualTL, SyncTL
 from exogpu.machine import literal
 from tests.machine.build import Builder, Name, t
 
@@ -121,7 +122,7 @@ def granted(first: SyncTL, second: SyncTL) -> set[Question]:
         x = variables[kind.name, start] = b.data(f"x{number}")
         b.record(x[()], t(2 * number + bool(start)), kind.timeline, mutate=True)
         if start:
-            b.fence(t(2 * number, 2), kind.timeline, shown(kind, start))
+            b.fence(t(2 * number, 2), kind.timeline, shown_timelines(kind, start))
     b.fence_tl(t(0, count + 1, 2), first, second, Policy.PTX)
     levels = (Level.TEMPORALLY_ORDERED, Level.FULLY_ORDERED)
     for kind, start, later, level in product(KINDS, STARTS, KINDS, levels):

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from exogpu import proc
-from exogpu.result.errors import ExoGpuError
+from exogpu.diagnostics.errors import ExoGpuError
 
 TURN = re.compile(r"// \d+: (Arrive|Await|Fence)|barrier\.cluster\.(arrive|wait)")
 

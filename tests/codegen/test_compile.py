@@ -9,14 +9,12 @@ from typer.testing import CliRunner
 
 from exogpu import proc
 from exogpu.cli.commands import app
-from exogpu.codegen.compiled import CompiledKernel
+from exogpu.codegen.compiled_kernel import Checked, CompiledKernel, RefusedError, vet
 from exogpu.codegen.runtime import Kernel
 from exogpu.codegen.toolchain import find, find_toolchain
-from exogpu.codegen.vetting import Checked, RefusedError, vet
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.diagnostics.verdict import Policy, Verdict
 from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90, gemv_f32
-from exogpu.result.errors import ExoGpuError
-from exogpu.result.verdict import Verdict
 from exogpu.symbolic.certificate.write import certificate_digest
 
 pytestmark = pytest.mark.slow
@@ -264,9 +262,9 @@ def test_exit_statuses(call, source, arguments, status, expected):
 
 
 def test_without_a_compiler_a_cubin_is_refused_with_the_remedy(call, monkeypatch):
-    from exogpu.codegen.toolchain import compile as compiling
+    from exogpu.codegen.toolchain import compilers
 
-    monkeypatch.setattr(compiling, "find_toolchain", lambda: None)
+    monkeypatch.setattr(compilers, "find_toolchain", lambda: None)
     result = call(SCALE, "--unchecked", "--cubin")
     assert result.exit_code == 2
     assert "X961" in result.stderr and "pip install 'exogpu[cuda]'" in result.stderr

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from exogpu.cli.commands import app
-from exogpu.codegen.toolchain import CompileError, compile_shared, find, shared
+from exogpu.codegen.toolchain import CompileError, compile_shared, compilers, find
 from exogpu.kernels.gemv_f32 import gemv
 
 GCC = shutil.which("gcc")
@@ -80,7 +80,9 @@ TEXTS = {"x.h": "int x(void);", "x.cu": '#include "x.h"\nextern "C" int x() { re
 def test_what_is_cached_is_not_compiled_again(tmp_path, monkeypatch):
     """Every text counts, those that are included too; so does the architecture."""
     made = []
-    monkeypatch.setattr(shared, "_compile", lambda *a: made.append(a[1:]) or b"\x7fELF")
+    monkeypatch.setattr(
+        compilers, "_compile_shared_object", lambda *a: made.append(a[1:]) or b"\x7fELF"
+    )
     for main, texts, arch in (
         ("x.cu", TEXTS, "sm_90a"),
         ("x.cu", TEXTS, "sm_90a"),
@@ -104,7 +106,7 @@ def test_a_refusal_has_the_compilers_text_and_leaves_nothing(tmp_path):
 
 
 def test_nvrtc_alone_does_not_do(monkeypatch, tmp_path):
-    monkeypatch.setattr(shared, "find_nvcc", lambda: None)
+    monkeypatch.setattr(compilers, "find_nvcc", lambda: None)
     with pytest.raises(CompileError, match="a shared object needs nvcc") as refused:
         compile_shared("x.cu", TEXTS, "sm_90a", tmp_path)
     assert refused.value.remedy == "pip install 'exogpu[cuda]'"
@@ -112,7 +114,7 @@ def test_nvrtc_alone_does_not_do(monkeypatch, tmp_path):
 
 def test_without_a_host_compiler_one_is_asked_for(monkeypatch, tmp_path):
     nvcc = find.Nvcc(tmp_path / "nvcc", tmp_path / "ptxas", "nvcc 13.0", "build")
-    monkeypatch.setattr(shared, "find_nvcc", lambda: nvcc)
+    monkeypatch.setattr(compilers, "find_nvcc", lambda: nvcc)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("NVCC_CCBIN", raising=False)
     with pytest.raises(CompileError, match=r"host C\+\+ compiler") as refused:
@@ -122,7 +124,7 @@ def test_without_a_host_compiler_one_is_asked_for(monkeypatch, tmp_path):
 
 @pytest.mark.skipif(find.find_toolchain() is None, reason="no NVRTC or nvcc here")
 def test_the_command_says_so_and_writes_nothing(monkeypatch, tmp_path):
-    monkeypatch.setattr(shared, "find_nvcc", lambda: None)
+    monkeypatch.setattr(compilers, "find_nvcc", lambda: None)
     target = ["exogpu.kernels.gemv_f32::gemv", "-o", str(tmp_path / "out")]
     result = CliRunner().invoke(app, ["compile", *target, "--so", "--unchecked"])
     assert result.exit_code == 2

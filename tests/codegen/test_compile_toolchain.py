@@ -14,14 +14,12 @@ from exogpu.codegen.toolchain import (
     Compiled,
     CompileError,
     Usage,
-    cache,
     compile_cubin,
+    compilers,
     find,
     find_toolchain,
-    sass,
     usage,
 )
-from exogpu.codegen.toolchain import compile as compiling
 
 TOOLCHAIN = find_toolchain()
 needs_compiler = pytest.mark.skipif(TOOLCHAIN is None, reason="no NVRTC or nvcc here")
@@ -36,48 +34,48 @@ PARTS = {"cubin": b"\x7fELF\0cubin", "ptx": b"ptx", "log": b"log"}
 def test_an_entry_is_addressed_by_all_it_depends_on(tmp_path):
     """Texts that only run together differently are different, too."""
     texts = [("ab", "c"), ("a", "bc"), ("abc",), ("ab", "c", ""), ("ab", "d")]
-    paths = {cache.entry(tmp_path, t) for t in texts}
+    paths = {compilers.entry(tmp_path, t) for t in texts}
     assert len(paths) == len(texts)
-    assert cache.entry(tmp_path, ["ab", "c"]) in paths
+    assert compilers.entry(tmp_path, ["ab", "c"]) in paths
 
 
 def test_an_entry_is_there_or_not(tmp_path):
-    path = cache.entry(tmp_path / "new" / "folder", ["x"])
-    assert cache.load(path) is None
-    cache.store(path, PARTS)
-    assert cache.load(path) == PARTS
+    path = compilers.entry(tmp_path / "new" / "folder", ["x"])
+    assert compilers.load(path) is None
+    compilers.store(path, PARTS)
+    assert compilers.load(path) == PARTS
     assert list(path.parent.iterdir()) == [path]
 
 
 def test_an_interrupted_write_leaves_no_entry(tmp_path, monkeypatch):
-    path = cache.entry(tmp_path, ["x"])
+    path = compilers.entry(tmp_path, ["x"])
 
     def full(*_):
         raise OSError("no space left on device")
 
     monkeypatch.setattr(zipfile.ZipFile, "writestr", full)
-    cache.store(path, PARTS)
+    compilers.store(path, PARTS)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("keep", [0, 1, 0.5, 0.99])
 def test_a_damaged_entry_is_none(tmp_path, keep):
-    path = cache.entry(tmp_path, ["x"])
-    cache.store(path, {"cubin": os.urandom(4096), "log": b"log"})
+    path = compilers.entry(tmp_path, ["x"])
+    compilers.store(path, {"cubin": os.urandom(4096), "log": b"log"})
     data = path.read_bytes()
     # With keep 1 a byte of the cubin is flipped: the checksum tells.
     cut = data[: int(len(data) * keep)] if keep != 1 else data[:999] + b"?!" + data[1001:]
     path.write_bytes(cut)
-    assert cache.load(path) is None
+    assert compilers.load(path) is None
 
 
 def test_writers_of_one_entry_do_not_disturb_each_other(tmp_path):
-    path = cache.entry(tmp_path, ["x"])
+    path = compilers.entry(tmp_path, ["x"])
     big = {"cubin": os.urandom(1 << 18), "log": b"log"}
 
     def turn(number):
-        cache.store(path, big)
-        return cache.load(path)
+        compilers.store(path, big)
+        return compilers.load(path)
 
     with ThreadPoolExecutor(8) as pool:
         assert all(found == big for found in pool.map(turn, range(40)))
@@ -86,17 +84,17 @@ def test_writers_of_one_entry_do_not_disturb_each_other(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
     (tmp_path / "file").write_text("")
-    cache.store(tmp_path / "file" / "entry.zip", PARTS)
+    compilers.store(tmp_path / "file" / "entry.zip", PARTS)
 
 
 def test_the_cache_is_in_the_users_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert tmp_path in cache.cache_folder().parents
+    assert tmp_path in compilers.cache_folder().parents
 
 
 def test_what_is_cached_is_not_compiled_again(tmp_path, monkeypatch):
     compiled = []
-    monkeypatch.setattr(compiling, "_compile", lambda *a: compiled.append(a[1:]) or MADE)
+    monkeypatch.setattr(compilers, "_compile", lambda *a: compiled.append(a[1:]) or MADE)
     nvrtc = find.Nvrtc(Path("none"), "NVRTC 13.5", "1 byte")
     for toolchain, source, arch in (
         (nvrtc, SOURCE, "sm_90a"),
@@ -176,7 +174,7 @@ def nothing(monkeypatch):
 def test_without_compilers_the_command_that_installs_one_is_named(nothing, tmp_path):
     for call in (
         lambda: compile_cubin(SOURCE, "sm_90a", folder=tmp_path),
-        lambda: sass.disassemble(b""),
+        lambda: compilers.disassemble(b""),
     ):
         with pytest.raises(CompileError) as refused:
             call()

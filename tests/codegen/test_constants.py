@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exogpu.ir.scalars import fits, half_bits, rounded
+from exogpu.interpreter import values
+from exogpu.ir.scalars import fits_type, half_bits, rounded
 from exogpu.ir.types import DataType
-from exogpu.meaning import eights
 from tests.texts import made
 
 BITS = {"f8e4m3": np.uint8, "f8e5m2": np.uint8, "f16": np.uint16, "bf16": np.uint16}
@@ -27,7 +27,7 @@ def numbers(dtype: str, bits: np.ndarray) -> np.ndarray:
             return bits.view(np.float16).astype(float)
         if dtype == "bf16":
             return (bits.astype(np.uint32) << 16).view(np.float32).astype(float)
-    return eights.from_bits(bits, dtype).astype(float)
+    return values.from_bits(bits, dtype).astype(float)
 
 
 CONSTANTS = [
@@ -122,7 +122,7 @@ VALUES = st.one_of(
 @example(2.0**-25, DataType.F16)
 def test_no_number_of_the_type_is_nearer(value: float | int, dtype: DataType) -> None:
     found = rounded(value, dtype)
-    if not fits(value, dtype):
+    if not fits_type(value, dtype):
         assert found == value
         return
     apart = abs(Fraction(found) - Fraction(value))

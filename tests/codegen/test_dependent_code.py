@@ -9,11 +9,11 @@ from dependent_kernels import in_two, scaled_by
 from fake_cuda import CudaArray, FakeDriver, aligned
 
 from exogpu import proc
-from exogpu.codegen.runtime import Kernel, driver, tensormaps
+from exogpu.codegen.runtime import Kernel, device_memory, driver
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.isa.cuda import cuda_memset0_1d
 from exogpu.isa.sm90 import Sm90_tma_load
-from exogpu.result.errors import ExoGpuError
 from exogpu.solvers import smt
 from exogpu.symbolic.certificate.recheck import recheck
 from exogpu.symbolic.certificate.write import write_certificate
@@ -108,7 +108,7 @@ def test_dependent_is_a_truth_value():
 @pytest.fixture
 def fake(monkeypatch):
     def forget():
-        for cached in (driver.gpus, driver._primary, driver._pool, tensormaps._encoded):
+        for cached in (driver.gpus, driver._primary, driver._pool, device_memory._encoded):
             cached.cache_clear()
 
     forget()

@@ -21,19 +21,18 @@ from on_the_host import compiled
 from campaigns.emulator.launch import Emulated
 from campaigns.emulator.orders import ORDERS
 from exogpu.api import Procedure, proc
-from exogpu.codegen.instructions import helper_text, note_helpers
+from exogpu.codegen.instruction_text import helper_text, note_helpers
 from exogpu.codegen.runtime.arrays import TYPESTR, array_of
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
-from exogpu.hw.datatypes import f8e4m3, f8e5m2
-from exogpu.ir import eights
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.gpu_trial.run_data import at_sizes, difference
+from exogpu.hw.language import f8e4m3, f8e5m2
+from exogpu.interpreter import round_f8
+from exogpu.interpreter.values import from_bits, to_bits
+from exogpu.ir import float8
 from exogpu.ir.types import DataType
 from exogpu.isa.f8 import Sm90_wgmma_f8
 from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_zero_scale_d
-from exogpu.meaning import round_f8
-from exogpu.meaning.eights import from_bits, to_bits
-from exogpu.result.errors import ExoGpuError
-from exogpu.trial.data import at_sizes
-from exogpu.trial.differences import difference
 
 TOOLCHAIN = find_toolchain()
 BOTH = pytest.mark.parametrize("dtype", [f8e4m3, f8e5m2], ids=lambda d: d.value)
@@ -49,17 +48,17 @@ KNOWN = {
 @BOTH
 def test_some_bits_are_known(dtype: DataType) -> None:
     for bits, value in KNOWN[dtype].items():
-        assert eights.number(bits, dtype) == value
-        assert eights.nearest(value, dtype) == bits
-    special = [b for b in range(128) if not math.isfinite(eights.number(b, dtype))]
+        assert float8.number(bits, dtype) == value
+        assert float8.nearest(value, dtype) == bits
+    special = [b for b in range(128) if not math.isfinite(float8.number(b, dtype))]
     assert special == ([0x7F] if dtype is f8e4m3 else [0x7C, 0x7D, 0x7E, 0x7F])
 
 
 def slowly(value: float, dtype: DataType) -> int:
     """The bits of the nearest finite number; of two the one whose bits are even."""
-    finite = [b for b in range(128) if math.isfinite(eights.number(b, dtype))]
+    finite = [b for b in range(128) if math.isfinite(float8.number(b, dtype))]
     size = Fraction(abs(value))
-    best = min(finite, key=lambda b: (abs(Fraction(eights.number(b, dtype)) - size), b % 2))
+    best = min(finite, key=lambda b: (abs(Fraction(float8.number(b, dtype)) - size), b % 2))
     return best | (0x80 if math.copysign(1, value) < 0 else 0)
 
 
@@ -70,9 +69,9 @@ values = st.floats(width=32, allow_nan=False, allow_infinity=False) | st.floats(
 def test_the_nearest_is_found(value: float) -> None:
     for dtype in (f8e4m3, f8e5m2):
         wanted = slowly(value, dtype)
-        assert eights.nearest(value, dtype) == wanted
+        assert float8.nearest(value, dtype) == wanted
         rounded = round_f8([value], dtype)
-        assert rounded[0] == eights.number(wanted, dtype)
+        assert rounded[0] == float8.number(wanted, dtype)
         assert to_bits(rounded, dtype)[0] == wanted
 
 
@@ -84,7 +83,7 @@ def test_bits_and_arrays(dtype: DataType) -> None:
     assert np.array_equal(to_bits(numbers, dtype)[told], bits[told])
     assert np.isnan(from_bits(to_bits(np.array([np.nan], np.float32), dtype), dtype)).all()
     ends = round_f8([np.inf, -np.inf, 1e30, np.nan], dtype)
-    greatest = eights.FORMATS[dtype].greatest
+    greatest = float8.FORMATS[dtype].greatest
     assert ends[:3].tolist() == [greatest, -greatest, greatest] and np.isnan(ends[3])
 
 

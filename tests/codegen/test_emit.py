@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from exogpu.codegen.host import Emitted, emit
+from exogpu.codegen.host_steps import Emitted, emit
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
+from exogpu.codegen.toolchain.compilers import disassemble
 from exogpu.codegen.toolchain.find import find_program
-from exogpu.codegen.toolchain.sass import disassemble
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemv_f32 import gemv

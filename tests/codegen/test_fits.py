@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from on_the_host import GXX, compiled, emitted
 
 from exogpu import proc
-from exogpu.codegen.expressions import Control, c_control, simplify
-from exogpu.codegen.fits import INT, extremes, limits, number
-from exogpu.codegen.instructions import helper_text
+from exogpu.codegen.control_text import Control, c_control, simplify
+from exogpu.codegen.fits_int32 import INT, expression_range, limits, number
+from exogpu.codegen.instruction_text import helper_text
 from exogpu.codegen.runtime import LaunchError
 from exogpu.codegen.runtime.binding import check_fits
-from exogpu.codegen.runtime.expressions import evaluate as evaluate_json
-from exogpu.ir.names import Sym
+from exogpu.codegen.runtime.manifest import evaluate as evaluate_json
+from exogpu.diagnostics.errors import NOWHERE, ExoGpuError
 from exogpu.ir.nodes import Add, CVar, FloorDiv, Int, Mod, Mul, Sub
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import evaluate
 from exogpu.kernels.gemm_sm80 import gemm_sm80
-from exogpu.result.errors import NOWHERE, ExoGpuError
 from tests.texts import made
 
 needs_gxx = pytest.mark.skipif(GXX is None, reason="no g++ on this machine")
@@ -171,7 +171,7 @@ def test_expressions_of_sizes_hold_the_value(case):
     control = Control(lambda name: name.name, bounds=dict(bounds))
     for at in instances(bounds, (1, 3, 128, MOST)):
         for expr in found[:10]:
-            low, high = extremes(simplify(expr, {}), control)
+            low, high = expression_range(simplify(expr, {}), control)
             assert evaluate(low, at) <= evaluate(expr, at) <= evaluate(high, at)
 
 

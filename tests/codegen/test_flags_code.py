@@ -11,15 +11,15 @@ from fake_runtime import HostFunction
 from flag_kernels import by_roles, chain, total
 
 from exogpu.api import proc
-from exogpu.codegen.host import emit
-from exogpu.codegen.runtime import Kernel, driver, tensormaps
+from exogpu.codegen.host_steps import emit
+from exogpu.codegen.runtime import Kernel, device_memory, driver
 from exogpu.codegen.task_order import Grouped, Lexicographic
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.ir.types import BarrierMechanism
 from exogpu.isa.sm90 import Sm90_tma_load, Sm90_tma_store
-from exogpu.result.errors import ExoGpuError
 from exogpu.schedule import find, insert_arrive, insert_await, insert_barrier_alloc
 
 ONE = ["[[true, 1]]"]
@@ -28,7 +28,7 @@ ONE = ["[[true, 1]]"]
 @pytest.fixture
 def fake(monkeypatch):
     def forget():
-        for cached in (driver.gpus, driver._primary, driver._pool, tensormaps._encoded):
+        for cached in (driver.gpus, driver._primary, driver._pool, device_memory._encoded):
             cached.cache_clear()
 
     forget()

@@ -11,8 +11,8 @@ import pytest
 from campaigns.emulator.launch import Emulated
 from campaigns.emulator.orders import ORDERS
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
-from exogpu.codegen.toolchain.output import usage
-from exogpu.hw.datatypes import bf16
+from exogpu.codegen.toolchain.compilers import usage
+from exogpu.hw.language import bf16
 from exogpu.kernels.attention_sm90 import make_attention
 from exogpu.kernels.gemm_fused_sm90 import make_gemm_fused
 from tests.codegen import fragment_kernels

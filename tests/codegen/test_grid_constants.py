@@ -10,10 +10,10 @@ from fake_cuda import CudaArray, FakeDriver, aligned
 
 from exogpu import proc
 from exogpu.codegen.runtime import Kernel, LaunchError, driver
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.frontend.instructions import instr
 from exogpu.hw.operands import CUDA_MEMORY, HOST, STREAM
 from exogpu.hw.units import cuda_thread
-from exogpu.result.errors import ExoGpuError
 
 
 @proc

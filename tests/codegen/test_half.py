@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from exogpu.api import proc
-from exogpu.codegen.host import emit
+from exogpu.codegen.host_steps import emit
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
+from exogpu.codegen.toolchain.compilers import disassemble
 from exogpu.codegen.toolchain.find import find_program
-from exogpu.codegen.toolchain.sass import disassemble
-from exogpu.hw.datatypes import bf16, f16
+from exogpu.hw.language import bf16, f16
 from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_wgmma_f16, Sm90_zero_scale_d
 
 TOOLCHAIN = find_toolchain()

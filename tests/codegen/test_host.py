@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from exogpu.api import proc
-from exogpu.codegen.host import emit
-from exogpu.codegen.runtime.expressions import evaluate
+from exogpu.codegen.host_steps import emit
+from exogpu.codegen.runtime.manifest import evaluate
 from exogpu.codegen.toolchain.find import find_nvcc
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.frontend.instructions import instr
 from exogpu.hw.operands import STREAM
 from exogpu.ir.types import Memset
 from exogpu.isa.cuda import cuda_memcpy_to_device, cuda_memcpy_to_host, cuda_memset0_1d
 from exogpu.kernels import gemm_splitk_sm90
 from exogpu.kernels.gemm_sm80 import gemm_sm80
-from exogpu.result.errors import ExoGpuError
 
 GOLDEN = Path(__file__).parent / "golden"
 SPLIT_K = gemm_splitk_sm90.KERNELS["gemm_splitk_sm90_2x1_128x256"]

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from exogpu.api import Procedure
-from exogpu.codegen.host import emit
-from exogpu.result.errors import ExoGpuError
+from exogpu.codegen.host_steps import emit
+from exogpu.diagnostics.errors import ExoGpuError
 from tests.codegen.kept_kernels import (
     MBARRIER,
     by_role,

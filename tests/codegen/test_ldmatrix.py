@@ -11,13 +11,12 @@ from campaigns.emulator.launch import Emulated, EmulatedError
 from campaigns.emulator.orders import ORDERS
 from exogpu.api import Procedure, proc
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
-from exogpu.hw.datatypes import bf16, f16
+from exogpu.gpu_trial.run_data import at_sizes, difference
+from exogpu.hw.language import bf16, f16
 from exogpu.ir.types import DataType
 from exogpu.isa.ldmatrix import Sm80_ldmatrix_A, Sm80_ldmatrix_B, Sm80_ldmatrix_trans_B
 from exogpu.isa.sm80 import Sm80_mma_f16, Sm80_store_D, Sm80_zero_D
 from exogpu.kernels.gemm_half_sm80 import KERNELS
-from exogpu.trial.data import at_sizes
-from exogpu.trial.differences import difference
 
 TOOLCHAIN = find_toolchain()
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")

@@ -7,14 +7,14 @@ from typer.testing import CliRunner
 
 from exogpu import proc
 from exogpu.cli.commands import app
-from exogpu.codegen.host import emit
+from exogpu.codegen.host_steps import emit
 from exogpu.codegen.runtime.arrays import ITEM_SIZE
-from exogpu.hw.datatypes import f16, f32, f64, i8
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.hw.language import f16, f32, f64, i8
 from exogpu.ir.types import DataType
 from exogpu.isa import sm80, sm90
 from exogpu.isa.sm90 import Sm90_tma_load
 from exogpu.kernels.gemm_sm80 import gemm_sm80
-from exogpu.result.errors import ExoGpuError
 
 ARCHS = ("sm_80", "sm_86", "sm_87", "sm_89", "sm_90a")
 

@@ -15,12 +15,11 @@ from fake_cuda import CudaArray, FakeDriver, aligned
 from campaigns.emulator.launch import Emulated, EmulatedError
 from campaigns.emulator.orders import ORDERS
 from exogpu import proc
-from exogpu.codegen.host import emit
+from exogpu.codegen.host_steps import emit
 from exogpu.codegen.runtime import Kernel, LaunchError, driver
-from exogpu.codegen.runtime.contracts import broken
-from exogpu.codegen.runtime.faults import told
+from exogpu.codegen.runtime.arrays import broken_elements, describe_fault
 from exogpu.codegen.runtime.manifest import Contract
-from exogpu.hw.datatypes import i32, i64
+from exogpu.hw.language import i32, i64
 
 emulating = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
 
@@ -162,7 +161,7 @@ def test_a_pipeline_of_as_many_steps_as_memory_says(emulated):
     ],
 )
 def test_the_first_elements_that_break_a_contract(kind, elements, said):
-    assert broken(Contract(kind, "a"), elements) == said
+    assert broken_elements(Contract(kind, "a"), elements) == said
 
 
 @pytest.fixture
@@ -231,7 +230,7 @@ def test_a_kernel_that_ended_itself_says_which_index_it_was(fake):
 
 def test_a_line_that_the_manifest_does_not_have():
     written = (ctypes.c_longlong * 4)(9, 0, 4, 12)
-    assert told(written, {}) == "load_index: 9 is not one of 0 .. 3"
+    assert describe_fault(written, {}) == "load_index: 9 is not one of 0 .. 3"
 
 
 def test_arrays_that_no_launch_writes_alone_have_a_contract_in_c():

@@ -12,7 +12,7 @@ from campaigns.emulator.launch import Emulated
 from campaigns.emulator.orders import ORDERS
 from exogpu import proc
 from exogpu.cli.loader import load
-from exogpu.result.errors import ExoGpuError
+from exogpu.diagnostics.errors import ExoGpuError
 
 
 def awaits(text: str) -> list[str]:

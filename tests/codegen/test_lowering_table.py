@@ -11,9 +11,9 @@ from role_kernels import handed_over
 
 from benchmarks.tiles import KERNELS as TILES
 from exogpu.api import proc
-from exogpu.codegen.host import emit
+from exogpu.codegen.host_steps import emit
+from exogpu.codegen.lowering_rows import ROWS
 from exogpu.codegen.lowering_table import DOCUMENT, document
-from exogpu.codegen.rows import ROWS
 from exogpu.isa.sm90 import Sm90_tma_multicast, Sm90_tma_store
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
 from exogpu.kernels.gemm_sm80 import gemm_sm80

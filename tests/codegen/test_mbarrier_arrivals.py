@@ -8,10 +8,10 @@ import pytest
 
 from exogpu import proc
 from exogpu.codegen.mbarriers import rings
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
 from exogpu.isa.sm90 import Sm90_tma_load, Sm90_tma_multicast
-from exogpu.result.errors import ExoGpuError
 from tests.texts import made
 
 

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from exogpu import proc
-from exogpu.codegen.instructions import helper_text
+from exogpu.codegen.instruction_text import helper_text
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
-from exogpu.hw.datatypes import bf16, f16
+from exogpu.hw.language import bf16, f16
 from exogpu.isa.cuda import cuda_load, cuda_store
 from exogpu.isa.sm80 import Sm80_load_A, Sm80_load_B, Sm80_mma_f16, Sm80_store_D, Sm80_zero_D
 

@@ -11,12 +11,11 @@ from campaigns.emulator.launch import Emulated, EmulatedError
 from campaigns.emulator.orders import ORDERS
 from exogpu.api import Procedure, proc
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
-from exogpu.hw.datatypes import bf16, f16
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.gpu_trial.run_data import at_sizes, difference
+from exogpu.hw.language import bf16, f16
 from exogpu.isa.mn_major import Sm90_wgmma_mn_f16, Sm90_wgmma_rs_mn_f16
 from exogpu.isa.sm90 import Sm90_zero_scale_d
-from exogpu.result.errors import ExoGpuError
-from exogpu.trial.data import at_sizes
-from exogpu.trial.differences import difference
 
 KERNELS = [
     make_columns(bf16, 32, 64, 64),

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from exogpu import proc
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.hw import units
-from exogpu.result.errors import ExoGpuError
 
 
 def fenced(block: int, count: int, unit) -> object:

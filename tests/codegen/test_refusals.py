@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from exogpu import proc
-from exogpu.codegen.host import emit
-from exogpu.result.errors import ExoGpuError
+from exogpu.codegen.host_steps import emit
+from exogpu.diagnostics.errors import ExoGpuError
 
 
 @pytest.mark.parametrize("waits", [True, False])

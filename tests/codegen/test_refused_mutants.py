@@ -14,9 +14,9 @@ from sync_mutants import mutants
 
 from benchmarks import extra_fences
 from exogpu.api import Procedure
-from exogpu.codegen.vetting import RefusedError
+from exogpu.codegen.compiled_kernel import RefusedError
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.kernels.gemm_sm90 import make_gemm
-from exogpu.result.errors import ExoGpuError
 
 pytestmark = pytest.mark.slow
 

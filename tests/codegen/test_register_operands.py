@@ -6,9 +6,9 @@ import pytest
 
 from benchmarks.tiles import KERNELS
 from exogpu.api import proc
-from exogpu.codegen.host import emit
+from exogpu.codegen.host_steps import emit
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
-from exogpu.result.errors import ExoGpuError
+from exogpu.diagnostics.errors import ExoGpuError
 
 TOOLCHAIN = find_toolchain()
 needs_nvcc = pytest.mark.skipif(TOOLCHAIN is None, reason="no nvcc on this machine")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fake_cuda import CudaArray, FakeDriver, aligned
 
-from exogpu.codegen.runtime import Kernel, LaunchError, driver, tensormaps
+from exogpu.codegen.runtime import Kernel, LaunchError, device_memory, driver
 from exogpu.kernels import gemm_splitk_sm90
 from exogpu.kernels.gemv_f32 import gemv
 
@@ -60,11 +60,11 @@ def fake(monkeypatch):
     cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=made.current))
     torch = SimpleNamespace(Tensor=Tensor, cuda=cuda, _C=SimpleNamespace())
     monkeypatch.setitem(sys.modules, "torch", torch)
-    for cached in (driver.gpus, driver._primary, tensormaps._encoded):
+    for cached in (driver.gpus, driver._primary, device_memory._encoded):
         cached.cache_clear()
     monkeypatch.setattr(driver, "_driver", lambda: made)
     yield made
-    for cached in (driver.gpus, driver._primary, tensormaps._encoded):
+    for cached in (driver.gpus, driver._primary, device_memory._encoded):
         cached.cache_clear()
 
 

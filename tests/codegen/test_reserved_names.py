@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from exogpu import Procedure, proc
-from exogpu.codegen.names import Names
-from exogpu.codegen.reserved import function_name, is_reserved
-from exogpu.codegen.rows import ROWS
+from exogpu.codegen.lowering_rows import ROWS
+from exogpu.codegen.names import Names, function_name, is_reserved
 from exogpu.codegen.toolchain import find
-from exogpu.ir.names import Sym
+from exogpu.ir.types import Sym
 from exogpu.isa.cuda import cuda_memset0_1d
 from exogpu.kernels.attention_sm90 import make_attention
 from exogpu.kernels.gemm_sm80 import gemm_sm80

@@ -12,11 +12,11 @@ import pytest
 
 from exogpu.api import Procedure
 from exogpu.codegen.mbarriers import rings
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.nodes import Await, Stmt
 from exogpu.ir.walk import map_blocks
 from exogpu.machine import literal
-from exogpu.result.errors import ExoGpuError
-from exogpu.result.verdict import Policy
 from tests.codegen import role_kernels
 from tests.codegen.role_kernels import (
     across_ctas,

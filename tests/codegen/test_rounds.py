@@ -10,7 +10,7 @@ from fake_runtime import HostFunction
 from on_the_host import GXX
 
 from exogpu import proc
-from exogpu.codegen.host import emit
+from exogpu.codegen.host_steps import emit
 from exogpu.codegen.runtime.modules import clusters_for
 from exogpu.codegen.task_order import Grouped, Hilbert, Lexicographic
 from exogpu.frontend.macros import macro

@@ -8,7 +8,7 @@ from fake_cuda import CudaArray, Packed, aligned
 
 from exogpu.codegen.runtime import Kernel, LaunchError
 from exogpu.codegen.runtime.arrays import Array, check_writes
-from exogpu.codegen.runtime.expressions import shown
+from exogpu.codegen.runtime.manifest import expression_text
 from exogpu.kernels.gemv_f32 import gemv
 
 M, K = 8, 12
@@ -134,7 +134,7 @@ def test_overlaps_behind_a_large_array_are_found():
 
 def test_conditions_are_shown_as_in_python():
     expr = ["and", ["==", ["%", ["-", "M", ["-", "N", 1]], 4], 0], ["not", ["<", "M", "N"]]]
-    assert shown(expr) == "(M - (N - 1)) % 4 == 0 and not M < N"
+    assert expression_text(expr) == "(M - (N - 1)) % 4 == 0 and not M < N"
 
 
 def test_a_folder_without_a_cubin_is_told(tmp_path):

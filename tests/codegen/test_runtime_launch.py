@@ -10,7 +10,15 @@ import pytest
 from fake_cuda import CudaArray, FakeDriver, Packed, aligned
 
 from exogpu import proc
-from exogpu.codegen.runtime import Kernel, LaunchError, driver, tensormaps
+from exogpu.codegen.runtime import (
+    Kernel,
+    LaunchError,
+    device_memory,
+    driver,
+)
+from exogpu.codegen.runtime import (
+    manifest as runtime_manifest,
+)
 from exogpu.isa.cuda import cuda_memset0_1d
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
 from exogpu.kernels.gemv_f32 import gemv
@@ -21,7 +29,7 @@ def use(monkeypatch):
     """Makes a fake driver the driver."""
 
     def forget():
-        for cached in (driver.gpus, driver._primary, tensormaps._encoded):
+        for cached in (driver.gpus, driver._primary, device_memory._encoded):
             cached.cache_clear()
 
     def use(fake):
@@ -221,4 +229,4 @@ def test_what_has_no_elements_has_no_tensor_map():
     """The driver refuses an extent of 0."""
     array = SimpleNamespace(shape=(4, 0), pointer=0)
     with pytest.raises(LaunchError, match="x has no elements"):
-        tensormaps.tensor_map(tensormaps.MapOf("x", (1, 32), 0), array, "f32")
+        device_memory.tensor_map(runtime_manifest.MapOf("x", (1, 32), 0), array, "f32")

@@ -19,7 +19,7 @@ from on_the_host import GXX, emitted, procedures, run_emitted
 
 from exogpu import proc
 from exogpu.codegen.toolchain import compile_cubin, find_toolchain
-from exogpu.codegen.toolchain.shared import LIBRARY_FLAGS
+from exogpu.codegen.toolchain.compilers import LIBRARY_FLAGS
 
 needs_gxx = pytest.mark.skipif(GXX is None, reason="no g++ on this machine")
 

@@ -6,7 +6,7 @@ import pytest
 
 from exogpu import proc
 from exogpu.hw import memories
-from exogpu.hw.datatypes import bf16, f16, f32, f64, i8, i32, i64, ui8, ui16, ui64
+from exogpu.hw.language import bf16, f16, f32, f64, i8, i32, i64, ui8, ui16, ui64
 from exogpu.isa.sm80 import Sm80_cp_async_copy
 from exogpu.isa.sm90 import Sm90_tma_load, Sm90_tma_multicast
 

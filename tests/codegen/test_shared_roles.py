@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exogpu.api import Procedure
-from exogpu.result.errors import ExoGpuError
+from exogpu.diagnostics.errors import ExoGpuError
 from tests.codegen.shared_kernels import consumers_in_turn, producers_in_turn, slots_of_two
 from tests.texts import made
 

@@ -10,7 +10,7 @@ import pytest
 from campaigns.emulator.launch import Emulated
 from campaigns.emulator.orders import ORDERS
 from exogpu import proc
-from exogpu.codegen.instructions import helper_text
+from exogpu.codegen.instruction_text import helper_text
 from exogpu.isa.sm80 import Sm80_load_A, Sm80_load_B, Sm80_mma_tf32, Sm80_store_D, Sm80_zero_D
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")

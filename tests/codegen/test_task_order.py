@@ -9,12 +9,12 @@ from itertools import pairwise, product
 
 import pytest
 
-from exogpu.codegen.host import emit
-from exogpu.codegen.instructions import helper_text
+from exogpu.codegen.host_steps import emit
+from exogpu.codegen.instruction_text import helper_text
 from exogpu.codegen.task_order import Grouped, Hilbert, Lexicographic, parse_order
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.kernels import gemm_sm90, gemm_splitk_sm90
 from exogpu.kernels.gemv_f32 import gemv
-from exogpu.result.errors import ExoGpuError
 
 GEMM = gemm_sm90.KERNELS["gemm_sm90_1x1_128x256"]
 SPLIT_K = gemm_splitk_sm90.KERNELS["gemm_splitk_sm90_2x1_128x256"]

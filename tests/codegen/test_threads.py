@@ -6,7 +6,7 @@ import pytest
 
 from exogpu.api import proc
 from exogpu.codegen import threads
-from exogpu.codegen.errors import InternalError
+from exogpu.codegen.names import InternalError
 from exogpu.codegen.threads import Inverse, inverse_of_loop
 from exogpu.ir.nodes import Add, CudaThreads, For, Int
 from exogpu.ir.walk import walk

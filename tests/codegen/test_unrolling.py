@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exogpu.cli.loader import load
-from exogpu.codegen.host import emit
+from exogpu.codegen.host_steps import emit
 from exogpu.ir.printer import print_proc
 from tests.texts import made
 

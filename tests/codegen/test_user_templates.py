@@ -9,7 +9,7 @@ import pytest
 from on_the_host import GXX, run_emitted
 
 from exogpu.api import proc
-from exogpu.codegen.instructions import constant_text
+from exogpu.codegen.instruction_text import constant_text
 from exogpu.frontend.instructions import instr
 from exogpu.hw import memories
 from exogpu.hw.operands import CUDA_MEMORY, CUDA_REGISTER

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from exogpu.codegen.lines import comment
+from exogpu.codegen.names import comment
 from tests.texts import made
 
 PROGRAM = '''

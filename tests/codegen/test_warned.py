@@ -13,11 +13,10 @@ from typer.testing import CliRunner
 
 from exogpu import proc
 from exogpu.cli.commands import app
-from exogpu.cli.outcome import Outcome, exit_status
-from exogpu.cli.to_json import json_text
-from exogpu.cli.to_sarif import sarif_text
-from exogpu.codegen import warned
-from exogpu.result.errors import ExoGpuError
+from exogpu.cli.exit_handler import Outcome, exit_status
+from exogpu.cli.output_formats import json_text, sarif_text
+from exogpu.codegen import compiled_kernel
+from exogpu.diagnostics.errors import ExoGpuError
 
 
 @proc
@@ -88,7 +87,7 @@ def test_a_failure_of_code_generation_leaves_a_proof_alone(monkeypatch):
     def broken(*_):
         raise KeyError("x")
 
-    monkeypatch.setattr(warned, "lowered", broken)
+    monkeypatch.setattr(compiled_kernel, "lowered", broken)
 
     @proc
     def again(x: f32[32] @ CudaGmemLinear):

@@ -10,7 +10,7 @@ import pytest
 from fake_cuda import CudaArray, FakeDriver, aligned
 
 from exogpu import proc
-from exogpu.codegen.runtime import Kernel, LaunchError, driver, tensormaps
+from exogpu.codegen.runtime import Kernel, LaunchError, device_memory, driver
 from exogpu.isa.cuda import cuda_memset0_1d
 
 
@@ -40,7 +40,7 @@ def cleared(n: size, x: f32[n] @ CudaGmemLinear, y: f32[n] @ CudaGmemLinear):
 @pytest.fixture
 def fake(monkeypatch):
     def forget():
-        for cached in (driver.gpus, driver._primary, driver._pool, tensormaps._encoded):
+        for cached in (driver.gpus, driver._primary, driver._pool, device_memory._encoded):
             cached.cache_clear()
 
     forget()

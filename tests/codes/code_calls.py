@@ -138,7 +138,7 @@ BODIES: Mapping[str, tuple[str, str]] = {
     ),
     "X928": (
         # A procedure's own run refuses it before: for all sizes, under T260 or B603.
-        "from exogpu.meaning import run\n@proc\ndef scale(x: f32[4] @ DRAM):\n    x[0] = 1.0\n"
+        "from exogpu.interpreter import run\n@proc\ndef scale(x: f32[4] @ DRAM):\n    x[0] = 1.0\n"
         "@proc\ndef p(n: size, x: f32[8] @ DRAM):\n    HERE\n",
         "run(p.ir, {'n': 3, 'x': np.zeros(8, np.float32)})",
     ),

@@ -16,8 +16,8 @@ import pytest
 
 from exogpu.cli.loader import load
 from exogpu.codegen.toolchain import find_toolchain
-from exogpu.result.codes import CODES
-from exogpu.result.errors import ExoGpuError
+from exogpu.diagnostics.codes import CODES
+from exogpu.diagnostics.errors import ExoGpuError
 
 HEAD = """\
 from __future__ import annotations

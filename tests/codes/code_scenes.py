@@ -9,11 +9,11 @@ import pytest
 
 from exogpu.api import Procedure
 from exogpu.cli import loader
-from exogpu.codegen import warned
-from exogpu.codegen.toolchain import compile as compiling
-from exogpu.pipeline.allsizes import Answer
+from exogpu.codegen import compiled_kernel
+from exogpu.codegen.toolchain import compilers
+from exogpu.pipeline.check import Answer
 from exogpu.solvers import smt
-from exogpu.symbolic.find.prover import Findings
+from exogpu.symbolic.search.analysis import Findings
 
 KERNEL = """\
 import os
@@ -57,7 +57,7 @@ def package_missing(patch: pytest.MonkeyPatch) -> None:
 
 
 def code_generation_fails(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(warned, "lowered", raising(ZeroDivisionError("planted")))
+    patch.setattr(compiled_kernel, "lowered", raising(ZeroDivisionError("planted")))
     patch.setattr(Procedure, "emit", raising(ZeroDivisionError("planted")))
 
 
@@ -67,7 +67,7 @@ def loading_fails(patch: pytest.MonkeyPatch) -> None:
 
 def no_answer(patch: pytest.MonkeyPatch) -> None:
     reason = Answer(Findings((), (), 0, False), reason="planted")
-    patch.setattr("exogpu.pipeline.checking.answer", lambda program, tell: reason)
+    patch.setattr("exogpu.pipeline.check.answer", lambda program, tell: reason)
 
 
 def no_memory(patch: pytest.MonkeyPatch) -> None:
@@ -85,17 +85,17 @@ def no_memory(patch: pytest.MonkeyPatch) -> None:
 
 
 def disk_full(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("exogpu.cli.answering.draw_verdict", raising(OSError(28, "No space left")))
-    patch.setattr("exogpu.cli.handler._silence", lambda: None)
+    patch.setattr("exogpu.cli.check_command.draw_verdict", raising(OSError(28, "No space left")))
+    patch.setattr("exogpu.cli.exit_handler._silence", lambda: None)
 
 
 def no_compiler(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(compiling, "find_toolchain", lambda: None)
+    patch.setattr(compilers, "find_toolchain", lambda: None)
 
 
 def no_gpu(patch: pytest.MonkeyPatch) -> None:
     from exogpu.codegen.runtime import driver
-    from exogpu.codegen.runtime.errors import LaunchError
+    from exogpu.codegen.runtime.manifest import LaunchError
 
     patch.setattr(
         driver, "gpus", raising(LaunchError("there is no GPU", "take a machine with one"))

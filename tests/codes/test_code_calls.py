@@ -11,11 +11,12 @@ import pytest
 from code_calls import BODIES, CALLS
 from code_frames import HEAD, parts
 
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.diagnostics.verdict import Verdict
 from exogpu.ir.printer import print_proc
-from exogpu.result.errors import ExoGpuError
-from exogpu.result.verdict import Verdict
-from exogpu.schedule import checker, primitive
-from exogpu.schedule.checker import Objection
+from exogpu.schedule import primitive
+from exogpu.schedule.checking import checker
+from exogpu.schedule.checking.checker import Objection
 from exogpu.schedule.rewrite import Rewrite
 
 

@@ -13,7 +13,7 @@ from code_scenes import FILES, SCENES, TEXTS
 from typer.testing import CliRunner
 
 from exogpu.cli.commands import app
-from exogpu.codegen.toolchain import compile as compiling
+from exogpu.codegen.toolchain import find
 from exogpu.solvers import smt
 
 
@@ -65,7 +65,7 @@ def test_the_repair_of_a_command_changes_what_comes_of_it(code, folder):
             after, repaired = told(good.splitlines()[-1])
     if scene.lifted:
         after, repaired = told(bad)
-        if code == "X961" and compiling.find_toolchain() is None:
+        if code == "X961" and find.find_toolchain() is None:
             pytest.skip("there is no CUDA compiler")
         if code == "X972" and smt.cvc5_version() is None:
             pytest.skip("cvc5 is not installed")

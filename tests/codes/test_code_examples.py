@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from exogpu.cli.commands import app
 from exogpu.cli.loader import load
-from exogpu.result.codes import CODES
-from exogpu.result.codes.parsing import PARSING
-from exogpu.result.codes.scopes import SCOPES
-from exogpu.result.codes.types import TYPES
+from exogpu.diagnostics.codes import CODES
+from exogpu.diagnostics.codes.parsing_codes import PARSING
+from exogpu.diagnostics.codes.scope_codes import SCOPES
+from exogpu.diagnostics.codes.type_codes import TYPES
 
 EXAMPLES = {**PARSING, **SCOPES, **TYPES}
 """Those that are of one statement, or a few, with the same repaired."""

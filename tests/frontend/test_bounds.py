@@ -15,11 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exogpu.analysis.bounds import check_bounds, violations
-from exogpu.analysis.bounds_report import Finding, NegativeExtent, Outside
-from exogpu.analysis.instances import admits_zero
+from exogpu.analysis.bounds_messages import Finding, NegativeExtent, Outside
+from exogpu.analysis.domain import admits_zero
 from exogpu.hw.memories import DRAM
 from exogpu.hw.units import standalone_thread
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Add,
@@ -50,7 +49,7 @@ from exogpu.ir.nodes import (
     Sub,
     WindowStmt,
 )
-from exogpu.ir.types import DataType
+from exogpu.ir.types import DataType, Sym
 from exogpu.ir.walk import evaluate, holds, walk
 
 pytestmark = pytest.mark.slow

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from exogpu.analysis.bounds import check_bounds
+from exogpu.diagnostics.errors import one_line
 from exogpu.frontend.instructions import InstructionTemplate
 from exogpu.isa import cuda, sm80, sm90
-from exogpu.result.errors import one_line
 
 # Compile-time parameters that have no default, or whose default is not the only shape of interest.
 PARAMETERS: dict[str, dict[str, object]] = {

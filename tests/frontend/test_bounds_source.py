@@ -7,19 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
-from exogpu.analysis.bounds import check_bounds, check_sizes
+from exogpu.analysis.bounds import check_bounds
+from exogpu.analysis.sizes import check_sizes
+from exogpu.diagnostics.errors import Diagnostic, one_line
 from exogpu.frontend.instructions import instr
 from exogpu.frontend.procedures import parse_proc
 from exogpu.hw.memories import CudaMbarrier
 from exogpu.hw.operands import CUDA_MEMORY, HOST, TMA_LOAD, WGMMA_D, WGMMA_SMEM, clipped
 from exogpu.hw.units import cuda_warp, cuda_warpgroup
 from exogpu.ir.nodes import Proc
-from exogpu.result.errors import Diagnostic, one_line
 
 
 @dataclass(frozen=True)
 class Read:
-    """A procedure, callable from others (`frontend.callables.HasProc`)."""
+    """A procedure, callable from others (`frontend.calls.HasProc`)."""
 
     ir: Proc
 

@@ -8,9 +8,9 @@ import pytest
 
 from exogpu.api import Procedure, collecting, proc
 from exogpu.cli.loader import load
+from exogpu.diagnostics.errors import ExoGpuError, InternalError
 from exogpu.frontend import statements
 from exogpu.frontend.scope import Reject
-from exogpu.result.errors import ExoGpuError, InternalError
 
 INNER = """
 from __future__ import annotations

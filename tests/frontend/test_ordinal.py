@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exogpu.api import proc
+from exogpu.interpreter.values import NAN_ORDINAL
 from exogpu.ir.nodes import Const, same_number
-from exogpu.meaning.values import NAN_ORDINAL
 
 
 @proc

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from exogpu import kernels
 from exogpu.api import Procedure
+from exogpu.diagnostics.errors import Span
 from exogpu.hw.memories import DRAM
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Add,
@@ -37,9 +37,8 @@ from exogpu.ir.nodes import (
     Sub,
 )
 from exogpu.ir.printer import print_proc
-from exogpu.ir.types import DataType
+from exogpu.ir.types import DataType, Sym
 from exogpu.kernels import gemm_sm80, gemm_sm90, gemm_splitk_sm90, gemv_f32
-from exogpu.result.errors import Span
 from tests.codegen.dependent_kernels import scaled_by
 from tests.texts import made
 

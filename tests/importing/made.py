@@ -65,8 +65,8 @@ KERNELS: Final = (
 
 def write(*names: str) -> None:
     """Compiles all, or those with these names, and writes their TTGIR without their folder."""
-    from exogpu.importing.acquire import Compiled, compile_all
-    from exogpu.importing.arguments import parse_call
+    from exogpu.importing.kernel_arguments import parse_call
+    from exogpu.importing.triton_compiler import Compiled, compile_all
 
     for one in KERNELS:
         if names and one.kernel not in names:

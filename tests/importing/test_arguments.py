@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from exogpu.importing.arguments import TensorArgument, parse_call
-from exogpu.importing.refusing import RefusedError
+from exogpu.importing.kernel_arguments import TensorArgument, parse_call
+from exogpu.importing.refusals import RefusedError
 
 
 def test_arguments_are_tensors_descriptors_and_expressions():

@@ -9,11 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from exogpu.cli.commands import app
-from exogpu.importing import acquire
-from exogpu.importing.arguments import parse_call
+from exogpu.importing import triton_compiler
+from exogpu.importing.kernel_arguments import parse_call
 from tests.importing.made import HERE, KERNELS
 
-TRITON = pytest.mark.skipif(acquire.triton_version() is None, reason="Triton is not installed")
+TRITON = pytest.mark.skipif(
+    triton_compiler.triton_version() is None, reason="Triton is not installed"
+)
 
 
 def told(*arguments: str) -> tuple[int, str]:
@@ -47,7 +49,7 @@ def test_what_is_no_ttgir_is_undecided(tmp_path):
 
 
 def test_without_triton_the_command_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(acquire, "triton_version", lambda: None)
+    monkeypatch.setattr(triton_compiler, "triton_version", lambda: None)
     made = KERNELS[0]
     path = HERE / "kernels" / made.file
     status, output = told(f"{path}::{made.kernel}", "--args", made.arguments)
@@ -73,8 +75,8 @@ def test_a_kernel_of_a_python_file_is_compiled_and_checked(made):
 def test_what_triton_keeps_in_its_cache_gets_its_barriers(made, tmp_path):
     path, options = HERE / "kernels" / made.file, {"num_warps": made.num_warps}
     call = parse_call(made.arguments)
-    ((_, kept),) = acquire.compile_all(path, made.kernel, call, options, 90, barriers=False)
-    assert isinstance(kept, acquire.Compiled) and "allocation.offset" not in kept.ttgir
+    ((_, kept),) = triton_compiler.compile_all(path, made.kernel, call, options, 90, barriers=False)
+    assert isinstance(kept, triton_compiler.Compiled) and "allocation.offset" not in kept.ttgir
     (tmp_path / "kept.ttgir").write_text(kept.ttgir)
     status, output = told(str(tmp_path))
     assert status == 0 and "the lowering of Triton 3.9" in output

@@ -9,9 +9,9 @@ import random
 
 import pytest
 
+from exogpu.diagnostics.hazards import HazardKind
 from exogpu.imported import ImportedKernel, UnimportedKernel, import_ttgir
 from exogpu.ir.wellformed import flaws
-from exogpu.result.hazards import HazardKind
 from tests.importing.made import KERNELS
 from tests.importing.mutating import mutants
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from exogpu.diagnostics.hazards import HazardKind
 from exogpu.imported import import_ttgir
-from exogpu.result.hazards import HazardKind
 from tests.importing.made import KERNELS
 from tests.importing.mutating import mutants
 

@@ -9,21 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exogpu.importing.induction import closed_forms, number
-from exogpu.importing.proving import counter, equal, follows, settled
-from exogpu.importing.refusing import RefusedError
-from exogpu.importing.text import read_module, walk
-from exogpu.importing.values import (
+from exogpu.importing.mlir_text import read_module, walk
+from exogpu.importing.polynomial_values import (
     Value,
     Variable,
+    atom_value,
     choice,
     compare,
+    divide_toward_zero,
     floor,
-    of,
+    integer_value,
     relation,
     remainder,
-    toward,
-    whole,
 )
+from exogpu.importing.refusals import RefusedError
+from exogpu.importing.value_proofs import counter, equal, follows, settled
 from tests.importing.made import KERNELS
 
 X, K = Variable("x"), Variable("k", natural=True)
@@ -61,15 +61,21 @@ def test_a_file_that_is_cut_off_is_refused():
 
 
 VALUES = st.recursive(
-    st.sampled_from([of(X), of(K), *map(whole, range(-6, 7))]),
+    st.sampled_from([atom_value(X), atom_value(K), *map(integer_value, range(-6, 7))]),
     lambda inner: st.one_of(
         st.builds(lambda a, b: a + b, inner, inner),
         st.builds(lambda a, n: a * n, inner, st.integers(-4, 4)),
         st.builds(lambda a, b: a * b, inner, inner),
         st.builds(floor, inner, st.integers(1, 7)),
         st.builds(remainder, inner, st.integers(1, 7)),
-        st.builds(lambda a, n: toward(a, whole(n), "quotient"), inner, st.integers(1, 7)),
-        st.builds(lambda a, n: toward(a, whole(n), "rest"), inner, st.integers(1, 7)),
+        st.builds(
+            lambda a, n: divide_toward_zero(a, integer_value(n), "quotient"),
+            inner,
+            st.integers(1, 7),
+        ),
+        st.builds(
+            lambda a, n: divide_toward_zero(a, integer_value(n), "rest"), inner, st.integers(1, 7)
+        ),
         st.builds(lambda a, b, c: choice(compare("<=", a), b, c), inner, inner, inner),
     ),
     max_leaves=6,
@@ -92,8 +98,8 @@ def test_simplified_values_are_those_of_numbers(a, b, n, x, k):
     assert at(remainder(a, n), x, k) == one % n
     quotient = int(one / n) if abs(one) < 1 << 50 else None
     if quotient is not None:
-        assert at(toward(a, whole(n), "quotient"), x, k) == quotient
-        assert at(toward(a, whole(n), "rest"), x, k) == one - quotient * n
+        assert at(divide_toward_zero(a, integer_value(n), "quotient"), x, k) == quotient
+        assert at(divide_toward_zero(a, integer_value(n), "rest"), x, k) == one - quotient * n
 
 
 @settings(max_examples=200, deadline=None)
@@ -115,16 +121,16 @@ def test_comparisons_are_those_of_numbers(a, b, x, k):
 
 
 def test_division_toward_zero_is_settled_where_nothing_is_negative():
-    step = of(K) - 1
-    rest = toward(step, whole(3), "rest")
+    step = atom_value(K) - 1
+    rest = divide_toward_zero(step, integer_value(3), "rest")
     assert settled(rest, ()) == rest
-    assert settled(rest, (compare("<=", whole(1) - of(K)),)) == remainder(step, 3)
+    assert settled(rest, (compare("<=", integer_value(1) - atom_value(K)),)) == remainder(step, 3)
 
 
 def test_follows_does_not_hold_of_what_may_fail():
-    assert follows((), compare("<=", of(K) * -1))
-    assert not follows((), compare("<=", of(X) * -1))
-    assert not equal((), remainder(of(K), 3), remainder(of(K), 4))
+    assert follows((), compare("<=", atom_value(K) * -1))
+    assert not follows((), compare("<=", atom_value(X) * -1))
+    assert not equal((), remainder(atom_value(K), 3), remainder(atom_value(K), 4))
 
 
 TURN = Variable("turn", natural=True, within=frozenset({"turn"}))
@@ -138,11 +144,11 @@ def carried(name: str) -> Variable:
 def test_counters_that_wrap_and_their_phases_have_closed_forms(n):
     """`slot = slot + 1 == n ? 0 : slot + 1; phase ^= slot == 0`, as pipelines have it."""
     slot, phase = carried("slot"), carried("phase")
-    after = of(slot) + 1
+    after = atom_value(slot) + 1
     wraps = compare("==", after - n)
     following = {
         slot: choice(wraps, Value(), after),
-        phase: choice(wraps, remainder(of(phase) + 1, 2), of(phase)),
+        phase: choice(wraps, remainder(atom_value(phase) + 1, 2), atom_value(phase)),
     }
     first = {slot: Value(), phase: Value()}
     found = closed_forms(TURN, counter("turn"), first, following, ())
@@ -156,6 +162,6 @@ def test_counters_that_wrap_and_their_phases_have_closed_forms(n):
 def test_a_form_that_only_seems_right_is_not_proved():
     """It agrees for as many iterations as are tried, and not further."""
     slot = carried("slot")
-    late = compare("<=", whole(60) - of(TURN))
-    following = {slot: choice(late, whole(7), remainder(of(slot) + 1, 3))}
+    late = compare("<=", integer_value(60) - atom_value(TURN))
+    following = {slot: choice(late, integer_value(7), remainder(atom_value(slot) + 1, 3))}
     assert not closed_forms(TURN, counter("turn"), {slot: Value()}, following, ())

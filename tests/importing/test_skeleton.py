@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from exogpu.imported import ImportedKernel, UnimportedKernel, import_ttgir
-from exogpu.importing.lowering import NEWEST
-from exogpu.importing.reading import with_barriers_of
-from exogpu.importing.skeleton import mismatches
-from exogpu.importing.text import read_module
+from exogpu.importing.mlir_text import read_module
+from exogpu.importing.ptx_skeleton import mismatches
+from exogpu.importing.read_ttgir import with_barriers_of
+from exogpu.importing.triton_tables import NEWEST
 from tests.importing.made import KERNELS
 
 SYNCHRONISING = (

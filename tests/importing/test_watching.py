@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exogpu.importing.acquire import triton_version
+from exogpu.importing.triton_compiler import triton_version
 from tests.importing.made import HERE
 
 pytestmark = pytest.mark.skipif(triton_version() is None, reason="Triton is not installed")

@@ -14,7 +14,7 @@ import pytest
 
 from campaigns.emulator.launch import Emulated
 from exogpu.api import Procedure
-from exogpu.hw.datatypes import f16
+from exogpu.hw.language import f16
 from exogpu.kernels import attention_loads, attention_sm90, attention_softmax, attention_task
 from exogpu.kernels.grouped_tiles import make_tiles
 from tests.kernels.test_grouped import changed

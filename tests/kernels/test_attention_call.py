@@ -13,10 +13,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.hw.datatypes import bf16, f16
-from exogpu.kernels import attending, attention, attention_sm90
-from exogpu.kernels.taken import scratch
+from exogpu.codegen.runtime.manifest import LaunchError
+from exogpu.hw.language import bf16, f16
+from exogpu.kernels import attention, attention_calls, attention_sm90
+from exogpu.kernels.array_arguments import scratch
 
 
 class Called(list):
@@ -43,7 +43,7 @@ def called(monkeypatch):
 
         return run
 
-    monkeypatch.setattr(attending, "kernel", meaning)
+    monkeypatch.setattr(attention_calls, "kernel", meaning)
     return names
 
 

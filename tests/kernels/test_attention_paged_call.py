@@ -11,8 +11,8 @@ import re
 import numpy as np
 import pytest
 
-from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.kernels import attending, attention_paged
+from exogpu.codegen.runtime.manifest import LaunchError
+from exogpu.kernels import attention_calls, attention_paged
 from exogpu.kernels.grouped_tiles import KERNELS
 
 
@@ -64,8 +64,8 @@ def called(monkeypatch):
 
         return run
 
-    monkeypatch.setattr(attending, "where", where)
-    monkeypatch.setattr(attending, "kernel", meaning)
+    monkeypatch.setattr(attention_calls, "tile_divider", where)
+    monkeypatch.setattr(attention_calls, "kernel", meaning)
     return asked
 
 

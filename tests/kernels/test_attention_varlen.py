@@ -11,7 +11,7 @@ import pytest
 
 from campaigns.emulator.orders import ORDERS
 from exogpu.api import Procedure
-from exogpu.hw.datatypes import bf16, f16
+from exogpu.hw.language import bf16, f16
 from exogpu.kernels import attention_loads, attention_sm90, attention_softmax, attention_task
 from exogpu.kernels.attention_sm90 import KERNELS, make_attention
 from tests.kernels.sequences import Batch, Mistake, mistaken

@@ -10,8 +10,8 @@ import re
 import numpy as np
 import pytest
 
-from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.kernels import attending, attention_varlen
+from exogpu.codegen.runtime.manifest import LaunchError
+from exogpu.kernels import attention_calls, attention_varlen
 from exogpu.kernels.grouped_tiles import KERNELS
 
 
@@ -50,8 +50,8 @@ def called(monkeypatch):
 
         return run
 
-    monkeypatch.setattr(attending, "where", where)
-    monkeypatch.setattr(attending, "kernel", meaning)
+    monkeypatch.setattr(attention_calls, "tile_divider", where)
+    monkeypatch.setattr(attention_calls, "kernel", meaning)
     return names
 
 
@@ -134,7 +134,7 @@ def test_what_the_tiles_refuse_is_named_as_the_caller_does(called, monkeypatch):
 
         return run
 
-    monkeypatch.setattr(attending, "where", where)
+    monkeypatch.setattr(attention_calls, "tile_divider", where)
     q = halves(3, 2, 64)
     with pytest.raises(LaunchError, match="cu_seqlens_q does not start"):
         attention_varlen(q, q, q, starts(3), starts(3))

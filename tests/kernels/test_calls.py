@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.codegen.runtime.manifest import LaunchError
 from exogpu.kernels import (
-    calls,
     gemm,
     gemm_alternating_sm90,
+    gemm_calls,
     gemm_sm90,
     gemm_splitk_sm90,
     gemm_splitk_sum_sm90,
@@ -24,7 +24,7 @@ from exogpu.kernels import (
     gemv,
     gemv_f32,
 )
-from exogpu.kernels.choice import Choice, Product, Variant, among, fastest, measured, shipped, warm
+from exogpu.kernels.select import Choice, Product, Variant, among, fastest, measured, shipped, warm
 
 SUMS = gemm_splitk_sum_sm90.KERNELS
 STAGED = gemm_staged_sm90.KERNELS
@@ -56,7 +56,7 @@ def called(monkeypatch):
 
         return run
 
-    monkeypatch.setattr(calls, "kernel", meaning)
+    monkeypatch.setattr(gemm_calls, "kernel", meaning)
     return names
 
 

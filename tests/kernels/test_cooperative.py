@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from exogpu.hw.datatypes import DataType, bf16, f32
-from exogpu.ir.types import BarrierMechanism
+from exogpu.hw.language import bf16, f32
+from exogpu.ir.types import BarrierMechanism, DataType
 from exogpu.kernels.attention_sm90 import make_attention
 from tests.kernels.cooperative import make_cooperative
 

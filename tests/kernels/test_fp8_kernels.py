@@ -9,13 +9,12 @@ import pytest
 
 from campaigns.emulator.launch import Emulated
 from campaigns.emulator.orders import ORDERS
-from exogpu.hw.datatypes import f32
+from exogpu.gpu_trial.run_data import at_sizes, difference
+from exogpu.hw.language import f32
+from exogpu.interpreter import round_f8
+from exogpu.interpreter.values import round_bf16
 from exogpu.kernels.gemm_fp8_blocks_sm90 import KERNELS as BLOCKS
 from exogpu.kernels.gemm_fp8_sm90 import make_gemm_fp8
-from exogpu.meaning import round_f8
-from exogpu.meaning.values import round_bf16
-from exogpu.trial.data import at_sizes
-from exogpu.trial.differences import difference
 
 ONE = make_gemm_fp8(2, 1, 128, 64, result=f32)
 """A cluster: its ring is no slot, so that it runs in sequence."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from exogpu.interpreter.values import round_bf16
 from exogpu.kernels.attention_sm90 import make_attention
 from exogpu.kernels.gemm_fused_sm90 import make_gemm_fused
-from exogpu.meaning.values import round_bf16
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 4), (2, 130, 260, 36)])

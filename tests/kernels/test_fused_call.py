@@ -11,9 +11,9 @@ from math import erf
 import numpy as np
 import pytest
 
-from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.hw.datatypes import bf16
-from exogpu.kernels import fused, gemm_fused, gemm_fused_sm90
+from exogpu.codegen.runtime.manifest import LaunchError
+from exogpu.hw.language import bf16
+from exogpu.kernels import array_arguments, gemm_calls, gemm_fused, gemm_fused_sm90
 
 FOLLOWED = {
     "": lambda x: x,
@@ -43,7 +43,7 @@ def called(monkeypatch):
 
         return run
 
-    monkeypatch.setattr(fused, "kernel", meaning)
+    monkeypatch.setattr(gemm_calls, "fused_kernel", meaning)
     return asked
 
 
@@ -81,7 +81,7 @@ def test_what_does_not_fit_is_refused(called, more, said):
     assert not called
 
 
-@pytest.mark.parametrize("activation", gemm_fused_sm90.ACTIVATIONS)
+@pytest.mark.parametrize("activation", array_arguments.ACTIVATIONS)
 @pytest.mark.parametrize(("bias", "residual"), [(False, False), (True, True)])
 def test_what_the_kernels_compute(activation, bias, residual):
     L, M, N, K = 2, 130, 36, 40

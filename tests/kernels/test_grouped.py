@@ -13,13 +13,13 @@ import pytest
 
 from campaigns.emulator.launch import Emulated, EmulatedError
 from campaigns.emulator.orders import ORDERS
-from exogpu.hw.datatypes import f16
+from exogpu.hw.language import f16
 from exogpu.kernels import gemm_grouped_sm90, grouped_tiles, histogram_bins, rows_by_index
 from exogpu.kernels.gemm_grouped_sm90 import make_grouped
 from exogpu.kernels.grouped_tiles import make_tiles
 from exogpu.kernels.histogram_bins import make_histogram
 from exogpu.kernels.rows_by_index import make_gather, make_scatter
-from exogpu.pipeline.limited import SMALLER
+from exogpu.pipeline.limited_check import SMALLER
 
 COUNTS = ([5, 0, 130], [128, 64], [0, 0, 1], [129], [3, 1, 0, 2, 256])
 """Rows of each group."""

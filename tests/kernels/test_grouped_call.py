@@ -10,11 +10,11 @@ import re
 import numpy as np
 import pytest
 
-from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.codegen.runtime.manifest import LaunchError
 from exogpu.kernels import (
     gather_rows,
     gemm_grouped_sm90,
-    grouped,
+    grouped_calls,
     grouped_gemm,
     grouped_rounds,
     grouped_tiles,
@@ -38,32 +38,34 @@ def called(monkeypatch):
         return run
 
     def product(dtype, columns):
-        names.append(grouped.name_of(dtype, columns))
+        names.append(grouped_calls.name_of(dtype, columns))
         assert names[-1] in gemm_grouped_sm90.KERNELS
 
         def run(stream=None, *, A, B, cuts, group, C):
             for first, end, g in zip(cuts, cuts[1:], group, strict=False):
-                assert end - first <= grouped.TILE
+                assert end - first <= grouped_calls.TILE
                 C[first:end] = A[first:end].astype(float) @ B[g].astype(float).T
 
         return run
 
     monkeypatch.setattr(
-        grouped, "where", lambda n: meaning(f"grouped_tiles_{n}", grouped_tiles.KERNELS)
+        grouped_calls,
+        "tile_divider",
+        lambda n: meaning(f"grouped_tiles_{n}", grouped_tiles.KERNELS),
     )
     monkeypatch.setattr(
-        grouped, "rounds", lambda n: meaning(f"grouped_rounds_{n}", grouped_rounds.KERNELS)
+        grouped_calls, "rounds", lambda n: meaning(f"grouped_rounds_{n}", grouped_rounds.KERNELS)
     )
-    monkeypatch.setattr(grouped, "kernel", product)
+    monkeypatch.setattr(grouped_calls, "kernel", product)
     monkeypatch.setattr(
-        grouped,
+        grouped_calls,
         "rows",
         lambda name, kind, columns: meaning(
-            grouped.name_of_rows(name, kind, columns), rows_by_index.KERNELS
+            grouped_calls.name_of_rows(name, kind, columns), rows_by_index.KERNELS
         ),
     )
     monkeypatch.setattr(
-        grouped, "counting", lambda n: meaning(f"histogram_{n}", histogram_bins.KERNELS)
+        grouped_calls, "counting", lambda n: meaning(f"histogram_{n}", histogram_bins.KERNELS)
     )
     return names
 

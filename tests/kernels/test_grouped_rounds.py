@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from exogpu.kernels import grouped_rounds
-from exogpu.kernels.grouped import AT_ONCE
+from exogpu.kernels.array_arguments import AT_ONCE
 from exogpu.kernels.grouped_rounds import BAND, make_rounds
 from tests.kernels.test_grouped import changed, offsets_of, tiles_of
 

@@ -15,10 +15,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from exogpu.codegen.runtime import LaunchError, driver, owned
+from exogpu.codegen.runtime import LaunchError, device_memory, driver
 from exogpu.codegen.runtime.arrays import array_of
 from exogpu.codegen.runtime.dlpack import _read
-from exogpu.kernels import calls, gemm, gemv
+from exogpu.kernels import gemm, gemm_calls, gemv
 
 COMPUTES, WAITS = 41, 42
 """Streams of jax: on which it computes, and on which it takes what others give."""
@@ -65,12 +65,12 @@ def gpu(monkeypatch):
     def forget():
         for cached in (driver.gpus, driver._primary, driver._pool):
             cached.cache_clear()
-        owned._reads.clear()
+        device_memory._reads.clear()
 
     forget()
     gpu = Gpu()
     monkeypatch.setattr(driver, "_driver", lambda: gpu)
-    monkeypatch.setattr(calls, "kernel", lambda name: lambda **given: compute(gpu, **given))
+    monkeypatch.setattr(gemm_calls, "kernel", lambda name: lambda **given: compute(gpu, **given))
     monkeypatch.setitem(sys.modules, "jax.dlpack", SimpleNamespace(from_dlpack=taken))
     yield gpu
     forget()
@@ -146,7 +146,7 @@ def delete(held) -> None:
     """Calls the deleter, as whoever takes a capsule does at the end."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.argtypes, get.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
-    managed = owned._Managed.from_address(get(held, b"dltensor"))
+    managed = device_memory._Managed.from_address(get(held, b"dltensor"))
     managed.deleter(ctypes.byref(managed))
 
 
@@ -239,7 +239,7 @@ def test_jax_takes_the_capsule():
     for kind, shape in (("f32", (3, 5)), ("bf16", (4,)), ("f16", (2, 1, 3))):
         values = np.arange(128, dtype=np.uint8)
         at = -values.ctypes.data % 64
-        view = owned.View(values.ctypes.data + at, shape, kind, 0)
+        view = device_memory.View(values.ctypes.data + at, shape, kind, 0)
         freed: list[int] = []
 
         class Exporter:
@@ -247,10 +247,10 @@ def test_jax_takes_the_capsule():
                 return 1, 0
 
             def __dlpack__(self, *, stream=None, view=view, freed=freed, **_):
-                return owned.capsule(view, (1, 0), lambda: freed.append(1))
+                return device_memory.capsule(view, (1, 0), lambda: freed.append(1))
 
         array = dlpack.from_dlpack(Exporter(), copy=False)
-        assert (array.shape, str(array.dtype)) == (shape, owned.NAMES[kind])
+        assert (array.shape, str(array.dtype)) == (shape, device_memory.NAMES[kind])
         count = int(np.prod(shape)) * array.dtype.itemsize
         assert np.asarray(array).tobytes() == values[at : at + count].tobytes()
         assert not freed

@@ -11,12 +11,12 @@ import pytest
 from campaigns.emulator.launch import Emulated
 from campaigns.emulator.orders import ORDERS
 from exogpu.api import Procedure
+from exogpu.diagnostics.verdict import Policy
+from exogpu.interpreter.values import round_bf16
 from exogpu.ir.nodes import Arrive, Await, Fence
-from exogpu.ir.types import Policy
 from exogpu.ir.walk import walk
 from exogpu.kernels.long_rows import LONG_MAKERS
-from exogpu.kernels.long_shapes import LONG, LONG_SHAPES, LongShape, long_shape_of
-from exogpu.meaning.values import round_bf16
+from exogpu.kernels.row_layout import LONG, LONG_SHAPES, LongShape, long_shape_of
 from tests.codegen.sync_mutants import inserted
 
 EPS = 1e-5

@@ -14,16 +14,16 @@ import pytest
 from campaigns.emulator.launch import Emulated
 from campaigns.emulator.orders import ORDERS
 from exogpu.api import Procedure, proc
-from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.codegen.runtime.manifest import LaunchError
+from exogpu.diagnostics.verdict import Policy
+from exogpu.interpreter.values import round_bf16
 from exogpu.ir.nodes import Fence
-from exogpu.ir.types import Policy
 from exogpu.ir.walk import walk
 from exogpu.isa.cuda import cuda_pick
 from exogpu.kernels import cross_entropy, cumsum, row_calls
-from exogpu.kernels.cross_entropy_rows import make_cross_entropy
-from exogpu.kernels.rows import SCANNED, Shape, scan_shape
+from exogpu.kernels.row_layout import SCANNED, Shape, scan_shape
 from exogpu.kernels.scan_rows import make_scan
-from exogpu.meaning.values import round_bf16
+from exogpu.kernels.softmax_rows import make_cross_entropy
 from tests.codegen.sync_mutants import inserted
 from tests.marks import long_among
 

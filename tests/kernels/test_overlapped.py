@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from exogpu.hw.datatypes import bf16, f32
+from exogpu.hw.language import bf16, f32
 from exogpu.kernels import gemm_sm90
 from exogpu.kernels.gemm_sm90 import make_gemm
 from tests.kernels.test_grouped import changed

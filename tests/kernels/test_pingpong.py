@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from exogpu.hw.datatypes import bf16, f32
+from exogpu.hw.language import bf16, f32
 from exogpu.kernels.gemm_sm90 import make_gemm
 from tests.kernels.pingpong import make_pingpong
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from exogpu.codegen.runtime.errors import LaunchError
+from exogpu.codegen.runtime.manifest import LaunchError
 from exogpu.kernels import layer_norm, rms_norm, row_calls, softmax, stencil, transpose
 
 

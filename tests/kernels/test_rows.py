@@ -11,19 +11,16 @@ import pytest
 from campaigns.emulator.launch import Emulated
 from campaigns.emulator.orders import ORDERS
 from exogpu.api import Procedure, proc
+from exogpu.diagnostics.verdict import Policy
+from exogpu.gpu_trial.run_data import at_sizes, difference
+from exogpu.interpreter.values import round_bf16
 from exogpu.ir.nodes import Fence
-from exogpu.ir.types import Policy
 from exogpu.ir.walk import walk
 from exogpu.kernels.norm_rows import make_layer_norm, make_rms_norm
-from exogpu.kernels.rows import SHAPES, Shape, shape_of
+from exogpu.kernels.row_layout import SHAPES, Shape, shape_of
 from exogpu.kernels.softmax_rows import make_softmax
-from exogpu.kernels.stencil_rows import make_stencil_rows
-from exogpu.kernels.stencil_tiles import make_stencil
-from exogpu.kernels.transpose_blocks import make_transpose_blocks
-from exogpu.kernels.transpose_tiles import make_transpose
-from exogpu.meaning.values import round_bf16
-from exogpu.trial.data import at_sizes
-from exogpu.trial.differences import difference
+from exogpu.kernels.stencil_kernels import make_stencil, make_stencil_rows
+from exogpu.kernels.transpose_kernels import make_transpose, make_transpose_blocks
 from tests.codegen.sync_mutants import inserted
 from tests.marks import long_among
 

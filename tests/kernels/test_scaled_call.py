@@ -10,8 +10,8 @@ import re
 import numpy as np
 import pytest
 
-from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.kernels import gemm_fp8, gemm_fp8_sm90, scaled
+from exogpu.codegen.runtime.manifest import LaunchError
+from exogpu.kernels import gemm_calls, gemm_fp8, gemm_fp8_sm90
 
 
 class Eights(np.ndarray):
@@ -45,7 +45,7 @@ def called(monkeypatch):
 
         return run
 
-    monkeypatch.setattr(scaled, "kernel", meaning)
+    monkeypatch.setattr(gemm_calls, "fp8_kernel", meaning)
     return names
 
 

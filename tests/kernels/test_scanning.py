@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from exogpu.codegen.runtime.errors import LaunchError
-from exogpu.ir.types import Policy
-from exogpu.kernels import scanning
-from exogpu.kernels.scan_shapes import SHAPES, Shape, shape_of
+from exogpu.codegen.runtime.manifest import LaunchError
+from exogpu.diagnostics.verdict import Policy
+from exogpu.kernels import row_calls
+from exogpu.kernels.row_calls import scan, total
+from exogpu.kernels.scan_rows import SHAPES, Shape, shape_of
 from exogpu.kernels.scan_waves import make_scan
-from exogpu.kernels.scanning import scan, total
 from exogpu.kernels.total_f32 import make_total
 
 
@@ -35,8 +35,8 @@ def called(monkeypatch):
 
         return run
 
-    monkeypatch.setattr(scanning, "_scan", scanned)
-    monkeypatch.setattr(scanning, "_total", totalled)
+    monkeypatch.setattr(row_calls, "_scan", scanned)
+    monkeypatch.setattr(row_calls, "_total", totalled)
     return names
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from exogpu.api import Procedure
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy
 from exogpu.kernels.attention_sm90 import KERNELS as ATTENTION
 from exogpu.kernels.gemm_fp8_blocks_sm90 import KERNELS as BLOCKS
 from exogpu.kernels.gemm_fp8_sm90 import KERNELS as FP8

@@ -10,12 +10,12 @@ import pytest
 
 from exogpu import Policy
 from exogpu.api import Procedure
+from exogpu.interpreter import round_bf16, round_tf32
 from exogpu.ir.nodes import Block, Fence, Proc, Stmt
 from exogpu.ir.walk import map_blocks, walk
-from exogpu.kernels import calls, choice, tuned
-from exogpu.kernels.choice import Product, Variant, among, fastest, shipped
+from exogpu.kernels import gemm_calls, select
 from exogpu.kernels.gemm_splitk_sum_sm90 import KERNELS, make_gemm_splitk_sum
-from exogpu.meaning import round_bf16, round_tf32
+from exogpu.kernels.select import Product, Variant, among, fastest, shipped
 
 ONE_OF_EACH = ("gemm_splitk_sum_sm90_2x1_128x256", "gemm_splitk_sum_bf16_sm90_1x1_64x128")
 ALL = pytest.mark.parametrize("name", KERNELS)
@@ -77,7 +77,7 @@ def test_it_is_not_chosen_before_it_is_measured(monkeypatch, tmp_path) -> None:
         assert fastest(product).name not in unknown
     name = "gemm_splitk_sum_sm90_2x1_128x256"
     known = {"cluster": [2, 1], "tile": [128, 256], "split": True, "steps": 1}
-    variants = {**shipped(), name: choice.variant(name, known, [1e-18] * 12)}
+    variants = {**shipped(), name: select.variant(name, known, [1e-18] * 12)}
     assert among(Product(1, 256, 256, 65536), variants).name == name
 
 
@@ -92,10 +92,10 @@ def test_slices_are_what_tma_takes(dtype: str, slices: list[int]) -> None:
 def test_the_call_gives_the_arrays_alone(monkeypatch) -> None:
     """Its parts are memory of its own."""
     given = {}
-    monkeypatch.setattr(calls, "kernel", lambda name: lambda **arrays: given.update(arrays))
-    chosen = choice.Choice("gemm_splitk_sum_sm90_1x1_128x256", 4)
-    monkeypatch.setattr(tuned, "choice", lambda product: chosen)
-    calls.gemm(np.zeros((8, 512), np.float32), np.zeros((12, 512), np.float32))
+    monkeypatch.setattr(gemm_calls, "kernel", lambda name: lambda **arrays: given.update(arrays))
+    chosen = select.Choice("gemm_splitk_sum_sm90_1x1_128x256", 4)
+    monkeypatch.setattr(select, "choice", lambda product: chosen)
+    gemm_calls.gemm(np.zeros((8, 512), np.float32), np.zeros((12, 512), np.float32))
     assert {n: a.shape for n, a in given.items() if n != "stream"} == {
         "A": (1, 8, 4, 128),
         "B": (1, 12, 4, 128),

@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from exogpu.hw.datatypes import bf16, f32
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.hw.language import bf16, f32
 from exogpu.kernels import gemm_staged_sm90
-from exogpu.result.hazards import HazardKind
 
 SOURCE = Path(gemm_staged_sm90.__file__)
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from exogpu import Procedure, proc
-from exogpu.hw.datatypes import bf16, f16, f32
+from exogpu.hw.language import bf16, f16, f32
 from exogpu.kernels.gemm_bias_relu_sm90 import make_gemm_bias_relu
 from exogpu.kernels.gemm_half_sm80 import KERNELS as HALF_SM80
 from exogpu.kernels.gemm_sm80 import gemm_sm80

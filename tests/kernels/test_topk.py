@@ -11,12 +11,12 @@ import pytest
 from campaigns.emulator.launch import Emulated
 from campaigns.emulator.orders import ORDERS
 from exogpu.api import Procedure
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.nodes import Fence
-from exogpu.ir.types import Policy
 from exogpu.ir.walk import walk
-from exogpu.kernels import ranking, topk
+from exogpu.kernels import row_calls, topk
 from exogpu.kernels.topk_rows import make_topk
-from exogpu.kernels.topk_shapes import MOST, TYPES, Part, TopkShape, topk_shape
+from exogpu.kernels.topk_selection import MOST, TYPES, Part, TopkShape, topk_shape
 from tests.codegen.sync_mutants import inserted
 
 SMALL = Part("i32", 1)
@@ -171,7 +171,7 @@ def called(monkeypatch):
 
         return run
 
-    monkeypatch.setattr(ranking, "kernel", kernel)
+    monkeypatch.setattr(row_calls, "topk_kernel", kernel)
     return shapes
 
 

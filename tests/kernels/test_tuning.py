@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from exogpu.cli.commands import app
 from exogpu.codegen.runtime import driver
-from exogpu.kernels import calls, gemm, gemv, tuned, tuning
-from exogpu.kernels.choice import Choice, Product, fastest, shipped
+from exogpu.kernels import gemm, gemm_calls, gemv, select, tune
+from exogpu.kernels.select import Choice, Product, fastest, shipped
 
 GPU = "Some GPU"
 PRODUCT = Product(1, 512, 512, 512)
@@ -22,7 +22,7 @@ PRODUCT = Product(1, 512, 512, 512)
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
     """A machine with one GPU; a launch takes as many microseconds as `slow` says of its kernel."""
-    monkeypatch.setattr(tuned, "file", lambda: tmp_path / "exogpu" / "tuned.json")
+    monkeypatch.setattr(select, "file", lambda: tmp_path / "exogpu" / "tuned.json")
     made = SimpleNamespace(slow={}, now=0.0, last=[], allocated=[], freed=[], names=[])
     monkeypatch.setattr(driver, "gpus", lambda: (SimpleNamespace(name=GPU),))
     monkeypatch.setattr(driver, "current_device", lambda: 0)
@@ -50,10 +50,10 @@ def machine(monkeypatch, tmp_path):
 
         return launch
 
-    monkeypatch.setattr(calls, "kernel", kernel)
-    tuned.table.cache_clear()
+    monkeypatch.setattr(gemm_calls, "kernel", kernel)
+    select.table.cache_clear()
     yield made
-    tuned.table.cache_clear()
+    select.table.cache_clear()
 
 
 class _nothing:
@@ -69,10 +69,10 @@ def run(*words):
 
 
 def test_the_fastest_comes_first(machine):
-    (first, *_) = ways = tuning.choices(PRODUCT)
+    (first, *_) = ways = tune.choices(PRODUCT)
     assert fastest(PRODUCT) in ways and len(ways) > 1
     machine.slow = {ways[-1].name: 7.0}
-    times = tuning.tune(PRODUCT, runs=8)
+    times = tune.tune(PRODUCT, runs=8)
     assert times[0].choice.name == ways[-1].name and times[0].seconds == pytest.approx(7e-6)
     assert {one.choice for one in times} == set(ways)
     assert times[-1].seconds == pytest.approx(100e-6)
@@ -83,7 +83,7 @@ def test_the_fastest_comes_first(machine):
 def test_what_is_kept_is_taken(machine):
     a = np.zeros((512, 512), np.float32)
     before = fastest(PRODUCT)
-    other = next(way for way in tuning.choices(PRODUCT) if way.name != before.name)
+    other = next(way for way in tune.choices(PRODUCT) if way.name != before.name)
     gemm(a, a, a.copy())
     assert machine.names[-1] == before.name
     machine.slow = {other.name: 1.0}
@@ -94,36 +94,36 @@ def test_what_is_kept_is_taken(machine):
     assert machine.names[-1] == other.name
     gemm(a[:256], a, np.zeros((256, 512), np.float32))  # other sizes: nothing is known
     assert machine.names[-1] == fastest(Product(1, 256, 512, 512)).name
-    assert json.loads(tuned.file().read_text())[GPU]["1 512 512 512 f32"][0] == other.name
+    assert json.loads(select.file().read_text())[GPU]["1 512 512 512 f32"][0] == other.name
 
 
 def test_gemv(machine):
     machine.slow = {"gemv_rows": 1.0}
-    assert calls.of_vector(1000, 64) == "gemv"
+    assert gemm_calls.of_vector(1000, 64) == "gemv"
     assert run("gemv", "1000x64", "--runs", "4").exit_code == 0
     gemv(np.zeros((1000, 64), np.float32), np.zeros(64, np.float32))
     assert machine.names[-1] == "gemv_rows"
 
 
 def test_another_gpu_has_a_table_of_its_own(machine, monkeypatch):
-    tuned.keep("Another GPU", PRODUCT, Choice("gemm_sm90_1x1_64x32", 0))
-    assert tuned.choice(PRODUCT) is None
+    select.keep("Another GPU", PRODUCT, Choice("gemm_sm90_1x1_64x32", 0))
+    assert select.choice(PRODUCT) is None
     monkeypatch.setattr(driver, "gpus", lambda: (SimpleNamespace(name="Another GPU"),))
-    assert tuned.choice(PRODUCT) == Choice("gemm_sm90_1x1_64x32", 0)
+    assert select.choice(PRODUCT) == Choice("gemm_sm90_1x1_64x32", 0)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"Some GPU": 1}', '{"Some GPU": {"a": 1}}'])
 def test_a_broken_table_is_none(machine, text):
-    tuned.file().parent.mkdir(parents=True)
-    tuned.file().write_text(text)
-    assert tuned.choice(PRODUCT) is None
-    tuned.keep(GPU, PRODUCT, Choice("gemm_sm90_1x1_64x32", 0))
-    assert tuned.choice(PRODUCT) == Choice("gemm_sm90_1x1_64x32", 0)
+    select.file().parent.mkdir(parents=True)
+    select.file().write_text(text)
+    assert select.choice(PRODUCT) is None
+    select.keep(GPU, PRODUCT, Choice("gemm_sm90_1x1_64x32", 0))
+    assert select.choice(PRODUCT) == Choice("gemm_sm90_1x1_64x32", 0)
 
 
 def test_a_kernel_that_ships_no_more_is_not_taken(machine):
-    tuned.keep(GPU, PRODUCT, Choice("gemm_of_yesterday", 0))
-    assert tuned.choice(PRODUCT) is None
+    select.keep(GPU, PRODUCT, Choice("gemm_of_yesterday", 0))
+    assert select.choice(PRODUCT) is None
 
 
 @pytest.mark.parametrize(
@@ -140,13 +140,13 @@ def test_a_kernel_that_ships_no_more_is_not_taken(machine):
 def test_what_a_kernel_does_not_take_is_not_taken(machine, way):
     product = Product(1, 64, 256, 65536)
     assert way.name in shipped()
-    tuned.keep(GPU, product, way)
-    assert tuned.choice(product) is None
+    select.keep(GPU, product, way)
+    assert select.choice(product) is None
 
 
 def test_slices_that_are_kept_are_taken(machine):
-    split = next(way for way in tuning.choices(Product(1, 64, 256, 65536)) if way.slices > 1)
-    tuned.keep(GPU, Product(1, 64, 256, 65536), split)
+    split = next(way for way in tune.choices(Product(1, 64, 256, 65536)) if way.slices > 1)
+    select.keep(GPU, Product(1, 64, 256, 65536), split)
     a, b = (np.zeros((n, 65536), np.float32) for n in (64, 256))
     gemm(a, b, np.zeros((64, 256), np.float32))
     assert machine.names[-1] == split.name

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from exogpu.interpreter import round_bf16, round_tf32
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLITK
 from exogpu.kernels.gemv_f32 import gemv
-from exogpu.meaning import round_bf16, round_tf32
 
 rng = np.random.default_rng(20)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exogpu.frontend.macros import Macro, macro
-from exogpu.hw.datatypes import DataType, f32
+from exogpu.hw.language import f32
 from exogpu.ir.nodes import WarpConfig as CudaWarpConfig
+from exogpu.ir.types import DataType
 from exogpu.isa.sm90 import (
     Sm90_store_D,
     Sm90_store_D_f16,

@@ -9,7 +9,6 @@ from random import Random
 from typing import Final
 
 from exogpu.hw.memories import DRAM
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Add,
@@ -40,7 +39,7 @@ from exogpu.ir.nodes import (
     Sub,
     WindowStmt,
 )
-from exogpu.ir.types import DataType
+from exogpu.ir.types import DataType, Sym
 
 F32: Final = DataType.F32
 Shape = tuple[CExpr, ...]

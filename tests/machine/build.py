@@ -18,10 +18,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from exogpu.amir import nodes as amir
-from exogpu.amir.private import with_comparisons
+from exogpu.amir.slot_privacy import with_comparisons
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
+from exogpu.diagnostics.errors import Span
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.diagnostics.verdict import Policy
 from exogpu.hw.timelines import ONLY_BEFORE
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Add,
@@ -39,9 +41,7 @@ from exogpu.ir.nodes import (
     Point,
     Sub,
 )
-from exogpu.ir.types import BarrierMechanism, Level, Policy, QualTL, SyncTL
-from exogpu.result.errors import Span
-from exogpu.result.verdict import HazardKind
+from exogpu.ir.types import BarrierMechanism, Level, QualTL, Sym, SyncTL
 
 # Three timelines outside the async proxy, so that 7(a) of ptx plays no part; and two inside.
 Q0, Q1, Q2 = QualTL.CUDA1, QualTL.CUDA2, QualTL.SM80

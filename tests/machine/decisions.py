@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from exogpu.amir import nodes as amir
-from exogpu.amir.private import PrivateSlotError
+from exogpu.amir.slot_privacy import PrivateSlotError
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap
+from exogpu.diagnostics.verdict import Policy
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.nodes import Int
-from exogpu.ir.types import Policy, QualTL
+from exogpu.ir.types import QualTL
 from exogpu.machine import literal
-from exogpu.machine.contents import given
+from exogpu.machine.index_contents import with_contents
 from tests.machine.build import (
     ATOMIC,
     BARRIER,
@@ -807,7 +808,7 @@ def test_a_value_is_what_the_array_has(run, policy):
     program = b.program(policy)
     for elements, wrong in ({(0, 1, 3): [], (2, 1, 2): [(WAW, "x", (2,), line(bad))]}).items():
         contents = {"table": elements}
-        here = given(program, {}, contents)
+        here = with_contents(program, {}, contents)
         assert facts(literal.run(program, {}, collect=True, contents=contents)) == wrong
         assert facts(run(here, {}, collect=True)) == wrong
     # 4 is in no range: the kernel traps, and the third task does not write.

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from random import Random
 
 from exogpu.amir import nodes as amir
-from exogpu.amir.private import PrivateSlotError, with_comparisons
-from exogpu.ir.types import Policy
+from exogpu.amir.slot_privacy import PrivateSlotError, with_comparisons
+from exogpu.diagnostics.verdict import Policy
 from tests.machine.build import Builder, dropping
 from tests.machine.shapes import sources
 from tests.machine.shapes.flags import flags

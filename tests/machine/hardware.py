@@ -15,14 +15,13 @@ from random import Random
 from typing import TypeAlias
 
 from exogpu.amir import nodes as amir
-from exogpu.ir.names import Sym
+from exogpu.diagnostics.hazards import HazardKind
 from exogpu.ir.nodes import Access, Interval
-from exogpu.ir.types import BarrierMechanism, Level, QualTL
+from exogpu.ir.types import BarrierMechanism, Level, QualTL, Sym
 from exogpu.ir.walk import evaluate
 from exogpu.machine.literal import execute, run
 from exogpu.machine.literal_records import Element
 from exogpu.machine.observer import Arrival, Moment, Observer, Waiting
-from exogpu.result.verdict import HazardKind
 
 Thread: TypeAlias = tuple[int, int]
 """Its task, and its number there."""

@@ -12,7 +12,6 @@ from random import Random
 
 import numpy as np
 
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Alloc,
@@ -32,7 +31,7 @@ from exogpu.ir.nodes import (
     Reduce,
     Stmt,
 )
-from exogpu.ir.types import Memcpy
+from exogpu.ir.types import Memcpy, Sym
 from exogpu.ir.walk import evaluate, holds
 
 GARBAGE = 1e9

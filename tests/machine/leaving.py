@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from exogpu.analysis import bounds
-from exogpu.analysis.bounds_report import Outside
-from exogpu.ir.isltext import conjunction, identifier
+from exogpu.analysis.bounds_messages import Outside
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.interpreter import elementwise
 from exogpu.ir.nodes import ControlParam, DataParam, Proc
+from exogpu.ir.render import conjunction, identifier
 from exogpu.ir.walk import evaluate
-from exogpu.meaning import naive
-from exogpu.result.errors import ExoGpuError
 from exogpu.solvers import isl_relations as rel
 
 Run = Callable[[Proc, Mapping[str, object]], None]
@@ -49,7 +49,7 @@ def misjudged(proc: Proc, sizes: Iterable[Mapping[str, int]]) -> list[Mapping[st
     names = {p.name.name: identifier(p.name) for p in proc.params if isinstance(p, ControlParam)}
     wrong: list[Mapping[str, int]] = [] if bool(found) == (failing is not None) else [{}]
     for at in [*sizes, *claimed]:
-        runs_out = leaves(naive.run, proc, at)
+        runs_out = leaves(elementwise.run, proc, at)
         inside = rel.context(
             names.values(), conjunction(f"{names[k]} = {v}" for k, v in at.items())
         )

@@ -11,10 +11,11 @@ from collections.abc import Callable
 import pytest
 
 from exogpu.amir import nodes as amir
+from exogpu.diagnostics.verdict import Policy
 from exogpu.hw.timelines import SYNC_TIMELINES
-from exogpu.ir.types import BarrierMechanism, Policy, QualTL
+from exogpu.ir.types import BarrierMechanism, QualTL
 from exogpu.machine import fast, literal
-from exogpu.machine.violation import Violation
+from exogpu.machine.observer import Violation
 from tests.machine.build import (
     ATOMIC,
     BARRIER,

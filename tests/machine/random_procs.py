@@ -15,7 +15,6 @@ from exogpu.hw.memories import DRAM
 from exogpu.hw.operands import HOST, clipped
 from exogpu.hw.units import cuda_thread, standalone_thread
 from exogpu.ir.affine import Range, from_cexpr, interval, variable
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Add,
@@ -57,7 +56,7 @@ from exogpu.ir.nodes import (
     Sub,
     WindowStmt,
 )
-from exogpu.ir.types import DataType
+from exogpu.ir.types import DataType, Sym
 
 F32, BF16, F16, I32 = DataType.F32, DataType.BF16, DataType.F16, DataType.I32
 INTEGERS = frozenset({I32})

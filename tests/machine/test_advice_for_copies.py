@@ -11,10 +11,10 @@ import pytest
 from exogpu import proc
 from exogpu.amir.nodes import Program
 from exogpu.explain import trials
-from exogpu.explain.words import distinct, hazards_of
+from exogpu.explain.hazard_text import first_of_each_pair, hazards_of
 from exogpu.isa.sm80 import Sm80_cp_async_copy
 from exogpu.machine import fast
-from exogpu.machine.violation import Violation
+from exogpu.machine.observer import Violation
 
 
 @proc
@@ -68,7 +68,7 @@ def test_where_the_larger_sizes_take_too_long_others_are_tried(
 
     monkeypatch.setattr(trials, "Budget", Impatient)
     program = two_buffers.amir()
-    violations = distinct(fast.run(program, {"K": 1}, keep=fast.Keep.PAIRS).violations)
+    violations = first_of_each_pair(fast.run(program, {"K": 1}, keep=fast.Keep.PAIRS).violations)
     (hazard,) = hazards_of(violations, {"K": 1}, program)
     assert hazard.help.startswith("after the loop")
     assert set(tried) == {1, 40, 9}

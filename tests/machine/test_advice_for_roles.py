@@ -4,8 +4,8 @@ their own, as the branches of a CUDA kernel have."""
 from __future__ import annotations
 
 from exogpu import CudaWarpConfig, bf16, macro, proc
+from exogpu.diagnostics.hazards import HazardKind
 from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_wgmma_f16, Sm90_zero_scale_d
-from exogpu.result.verdict import HazardKind
 
 
 @proc

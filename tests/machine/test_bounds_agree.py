@@ -11,14 +11,13 @@ from random import Random
 import pytest
 from bounds_procs import procedure
 
-from exogpu import Procedure
-from exogpu import meaning as sequential
+from exogpu import Procedure, interpreter
 from exogpu.analysis import bounds
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.diagnostics.verdict import Policy
+from exogpu.interpreter import elementwise
 from exogpu.ir.nodes import Proc
-from exogpu.ir.types import Policy
 from exogpu.machine import literal
-from exogpu.meaning import naive
-from exogpu.result.hazards import HazardKind
 from tests.machine.leaving import NEAR, leaves
 from tests.machine.shapes import sources
 from tests.machine.shapes.windows import windows
@@ -70,8 +69,8 @@ def agreed(proc: Proc) -> str:
     grid = [dict(zip(names, at, strict=False)) for at in product(SIZES, INDICES)]
     failing: list[Sizes] = []
     for sizes in (*grid[:: 1 if "j" in names else len(INDICES)], *near):
-        fails = leaves(naive.run, proc, sizes)
-        assert leaves(sequential.run, proc, sizes) == fails, sizes
+        fails = leaves(elementwise.run, proc, sizes)
+        assert leaves(interpreter.run, proc, sizes) == fails, sizes
         assert made.check_at(**sizes).word == ("refuted" if fails else "proved"), sizes
         if fails:
             failing.append(sizes)

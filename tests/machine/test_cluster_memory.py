@@ -7,9 +7,8 @@ from random import Random
 import pytest
 
 from exogpu.api import Procedure
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy, Proof
 from exogpu.machine import fast
-from exogpu.result.proof import Proof
 from exogpu.symbolic.prove import prove
 from tests.machine.cluster_procs import CLUSTER, CTA, NOTHING, SPLIT, WARP, at_random, make
 from tests.symbolic.agreement import check as agrees

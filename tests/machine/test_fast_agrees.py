@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from exogpu.analysis.tally import UncountedError
+from exogpu.analysis.slots import UncountedError
 from exogpu.machine import fast, literal
-from exogpu.machine.fast import loops, steps
-from exogpu.machine.violation import Violation
+from exogpu.machine.fast import loop_skipping, steps
+from exogpu.machine.observer import Violation
 from tests.machine import generate
 
 pytestmark = pytest.mark.slow
@@ -127,7 +127,7 @@ def test_the_record_is_located(seed: int, shape: str) -> None:
 @pytest.mark.parametrize("shape", generate.SHAPES)
 def test_skipping_changes_nothing(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which most iterations are skipped, in loops of any length."""
-    monkeypatch.setattr(loops, "WORTH", 1)
+    monkeypatch.setattr(loop_skipping, "WORTH", 1)
     monkeypatch.setattr(steps, "LEAST", 1)
     programs, size = LONG.get(shape, (60, 53))
     for seed in range(programs):
@@ -147,9 +147,9 @@ def test_skipping_changes_nothing(shape: str, monkeypatch: pytest.MonkeyPatch) -
 def test_skips(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 1,000 iterations of a correct ring only the first few are run."""
     runs = []
-    iterate = loops._Skipping._iterate
+    iterate = loop_skipping._Skipping._iterate
     monkeypatch.setattr(
-        loops._Skipping, "_iterate", lambda self: (runs.append(1), iterate(self))[1]
+        loop_skipping._Skipping, "_iterate", lambda self: (runs.append(1), iterate(self))[1]
     )
     seed = next(
         seed
@@ -174,9 +174,9 @@ def stop(progress: fast.Progress) -> None:
 
 
 def test_progress_may_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    from exogpu.machine.fast import machine
+    from exogpu.machine.fast import configuration
 
-    monkeypatch.setattr(machine, "TICK", 0.0)
+    monkeypatch.setattr(configuration, "TICK", 0.0)
     program = generate.program(Random(0), "threads").program
     with pytest.raises(Enough):
         fast.run(program, {"K": 9}, progress=stop)
@@ -189,7 +189,7 @@ def test_progress_may_end_a_run_of_the_literal_machine(monkeypatch: pytest.Monke
         raise UncountedError
 
     monkeypatch.setattr(fast, "TICK", 0.0)
-    monkeypatch.setattr(fast, "resolved", uncounted)
+    monkeypatch.setattr(fast, "without_slots", uncounted)
     program = generate.program(Random(0), "threads").program
     with pytest.raises(Enough):
         fast.run(program, {"K": 9}, progress=stop)

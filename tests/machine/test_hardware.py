@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from exogpu.amir import nodes as amir
+from exogpu.diagnostics.verdict import Policy
 from exogpu.machine.literal import run
-from exogpu.result.verdict import Policy
 from tests.machine.build import Q1, Builder, t
 from tests.machine.generate import program
 from tests.machine.hardware import SkippedError, went_wrong

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from exogpu.api import Procedure
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import CLUSTERS, make_gemm
 from exogpu.kernels.gemm_splitk_sm90 import make_gemm_splitk

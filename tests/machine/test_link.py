@@ -10,13 +10,13 @@ import pytest
 from examples import erroneous_synchronisation as paper
 from exogpu.amir import nodes as amir
 from exogpu.amir.walk import operations
+from exogpu.diagnostics.hazards import Hazard, HazardKind
+from exogpu.diagnostics.verdict import Policy
+from exogpu.explain.broken_link import BrokenLink, broken_link
+from exogpu.explain.hazard_text import hazard_of, hazards_of
 from exogpu.explain.journey import counts_at
-from exogpu.explain.link import BrokenLink, broken_link
-from exogpu.explain.words import hazard_of, hazards_of
-from exogpu.ir.types import Policy
 from exogpu.machine import literal
-from exogpu.report.roles import roles_of
-from exogpu.result.verdict import Hazard, HazardKind
+from exogpu.report.render_verdict import roles_of
 from tests.machine import generate
 from tests.machine.build import COMMIT, Q0, Q1, Q2, TMA, UNORDERED, Builder, Name, at_least, mod, t
 

@@ -13,11 +13,13 @@ from exogpu.amir import nodes as amir
 from exogpu.amir.export import to_json, unique_names
 from exogpu.amir.lower import lower
 from exogpu.amir.walk import operations
+from exogpu.analysis.all_facts import facts_of
 from exogpu.analysis.collective import analyse
-from exogpu.analysis.everything import facts_of
 from exogpu.analysis.facts import gathered
 from exogpu.analysis.inline import inline
 from exogpu.analysis.lifetimes import insert_frees
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.diagnostics.verdict import Policy
 from exogpu.frontend.instructions import instr
 from exogpu.frontend.procedures import parse_proc
 from exogpu.hw.memories import CudaMbarrier
@@ -33,10 +35,8 @@ from exogpu.hw.operands import (
 from exogpu.hw.timelines import SHORT_NAME
 from exogpu.hw.units import cuda_cta_in_cluster, cuda_thread, cuda_warp
 from exogpu.ir.nodes import Access, Interval
-from exogpu.ir.types import Policy
 from exogpu.isa.cuda import cuda_load, cuda_shfl_xor
 from exogpu.machine import literal
-from exogpu.result.errors import ExoGpuError
 from tests.machine.parsed import ir_of
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from exogpu.api import Procedure, collecting
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy
 
 CASES = Path(__file__).parent.parent / "cases" / "machine"
 _EXPECTATION = re.compile(

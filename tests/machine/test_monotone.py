@@ -9,7 +9,8 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from exogpu.ir.types import Level, Policy, QualTL
+from exogpu.diagnostics.verdict import Policy
+from exogpu.ir.types import Level, QualTL
 from exogpu.machine import literal
 from tests.machine.build import COMMIT, Q0, TMA, Builder, t
 

@@ -9,18 +9,17 @@ import re
 import pytest
 
 from exogpu import proc
-from exogpu.amir import lower_args
+from exogpu.amir import lower_arguments
 from exogpu.amir import nodes as amir
-from exogpu.analysis import landing
+from exogpu.analysis import multicast_targets
 from exogpu.api import Procedure
+from exogpu.diagnostics.verdict import Policy, Proof
 from exogpu.frontend.instructions import instr
 from exogpu.hw.memories import CudaMbarrier
 from exogpu.hw.operands import TMA_LOAD, TMA_STORE, clipped, over
 from exogpu.hw.units import cuda_cta_in_cluster, cuda_cta_in_cluster_strided
-from exogpu.ir.types import Policy
 from exogpu.isa.sm90 import Sm90_tma_multicast
 from exogpu.machine import fast
-from exogpu.result.proof import Proof
 from exogpu.symbolic.prove import prove
 from tests.machine.build import FREE, RAW, WAR, WAW
 from tests.symbolic.agreement import check as agrees
@@ -445,19 +444,19 @@ def tags_of_all(record: amir.Record, *_: object) -> amir.Block:
 
 
 def test_the_old_rule_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lower_args, "_landed", tags_of_all)
+    monkeypatch.setattr(lower_arguments, "_landed", tags_of_all)
     for use, found in LINE.items():
         assert found == set() or hazards(in_line(2, 1, *use)) == set()
 
 
 def test_indices_are_compared_by_their_ctas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lower_args, "same_order", lambda *_: True)
+    monkeypatch.setattr(lower_arguments, "same_order", lambda *_: True)
     found = hazards(in_other_order(to_the_grid, True, "row"))
     assert found == {(RAW, "copies", n, m) for m, n in LATE["column"]}
 
 
 def test_ctas_that_nobody_knows_take_every_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing, "cta_of", lambda _: None)
+    monkeypatch.setattr(multicast_targets, "cta_of", lambda _: None)
     assert hazards(in_line(2, 1, "read", 0)) == {(RAW, "copies", 0)}
     assert hazards(in_line(2, 2, "read", 1)) == set()
 

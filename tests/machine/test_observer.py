@@ -8,11 +8,19 @@ from random import Random
 import pytest
 
 from exogpu.amir import nodes as amir
-from exogpu.amir.walk import begins_tasks, is_task, loops_of, only, operations, path_to, rewritten
+from exogpu.amir.walk import (
+    begins_tasks,
+    is_task,
+    loops_of,
+    operations,
+    path_to,
+    rewritten,
+    select_operations,
+)
+from exogpu.diagnostics.hazards import HazardKind
 from exogpu.machine import fast, literal
 from exogpu.machine.literal_records import Given, Grant, VisibilityRecord
 from exogpu.machine.observer import Arrival, First, Moment, Observer, Pairs, Waiting
-from exogpu.result.verdict import HazardKind
 from tests.machine import generate
 from tests.machine.build import Q1, Builder, t
 
@@ -190,5 +198,5 @@ def test_what_is_not_changed_stays_the_same() -> None:
         *(first, second, first)
     ]
     assert rewritten(program.body, {program.body[0]: ()}) == program.body[1:]
-    (left,) = only(program.body, lambda op: op is first)
+    (left,) = select_operations(program.body, lambda op: op is first)
     assert isinstance(left, amir.Loop) and left.body == (first,)

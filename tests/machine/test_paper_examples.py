@@ -7,7 +7,7 @@ import pytest
 
 from examples import erroneous_synchronisation as paper
 from exogpu.api import Procedure
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy
 
 PTX, PAPER = Policy.PTX, Policy.PAPER
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from exogpu.analysis.inline import compose, inline
 from exogpu.analysis.lifetimes import insert_frees
-from exogpu.analysis.pairing import ring_depths
-from exogpu.ir.names import Sym
+from exogpu.analysis.ring_depth import ring_depths
 from exogpu.ir.nodes import (
     Access,
     Add,
@@ -24,6 +23,7 @@ from exogpu.ir.nodes import (
     Proc,
     WindowStmt,
 )
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import blocks, control_variables, evaluate, walk
 from exogpu.isa.cuda import cuda_memset0_1d
 from tests.machine.parsed import ir_of

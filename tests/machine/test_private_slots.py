@@ -10,16 +10,15 @@ from dataclasses import replace
 import pytest
 
 from exogpu.amir import nodes as amir
-from exogpu.amir.private import PrivateSlotError, check_private_slots, with_comparisons
+from exogpu.amir.slot_privacy import PrivateSlotError, check_private_slots, with_comparisons
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.diagnostics.verdict import Policy, Proof
 from exogpu.ir.nodes import Compare, CVar, Int
-from exogpu.ir.types import Policy
 from exogpu.machine import fast, literal
-from exogpu.pipeline.allsizes import answer
-from exogpu.result.hazards import HazardKind
-from exogpu.result.proof import Proof
-from exogpu.symbolic.find import alike
-from exogpu.symbolic.find.prover import analyse
+from exogpu.pipeline.check import answer
 from exogpu.symbolic.prove import prove
+from exogpu.symbolic.search import privacy_proof
+from exogpu.symbolic.search.analysis import analyse
 from tests.machine.build import Q1, Builder, Name, add, c, mod, mul, t
 from tests.machine.shapes.loads import load
 from tests.machine.shapes.slots import bound
@@ -172,8 +171,8 @@ def test_slots_of_one_memory_count_alike(more: int) -> None:
 
 def test_the_encoder_compares_counts_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the finder overlooks is not confirmed."""
-    monkeypatch.setattr(alike, "slot_failures", lambda *_: iter(()))
-    monkeypatch.setattr("exogpu.symbolic.find.prover.slot_failures", lambda *_: iter(()))
+    monkeypatch.setattr(privacy_proof, "slot_failures", lambda *_: iter(()))
+    monkeypatch.setattr("exogpu.symbolic.search.analysis.slot_failures", lambda *_: iter(()))
     program = two_counts(3)[0].program()
     assert isinstance(prove(analyse(program)), Proof)
     program = two_counts(1)[0].program()

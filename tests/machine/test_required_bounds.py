@@ -1,6 +1,6 @@
 """What a program requires of bounds is what leaving a variable is: neither more nor less.
 
-The oracle is `meaning.naive`, which knows no condition and no solver.
+The oracle is `interpreter.elementwise`, which knows no condition and no solver.
 
 Decision `requirements`.
 """
@@ -14,11 +14,11 @@ import pytest
 from bounds_procs import procedure
 
 from exogpu import Procedure
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.interpreter import elementwise
 from exogpu.ir.nodes import ControlParam
 from exogpu.machine import fast, literal
-from exogpu.machine.fast.required import surely_holds
-from exogpu.meaning import naive
-from exogpu.result.hazards import HazardKind
+from exogpu.machine.fast.requirements_at_sizes import surely_holds
 from tests.machine.leaving import leaves
 
 SIZES = range(1, 4)
@@ -36,7 +36,7 @@ def test_the_machines_find_what_leaves_its_variable(first: int) -> None:
         params = [p.name for p in made.ir.params if isinstance(p, ControlParam)]
         for at in product(SIZES, INDICES) if "j" in names else ((k,) for k in SIZES):
             sizes = dict(zip(names, at, strict=True))
-            fails = leaves(naive.run, made.ir, sizes)
+            fails = leaves(elementwise.run, made.ir, sizes)
             found = literal.run(program, sizes, collect=True)
             assert any(v.kind is HazardKind.BOUNDS for v in found) == fails, (seed, sizes)
             assert fast.run(program, sizes, collect=True).violations == found

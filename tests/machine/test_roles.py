@@ -11,8 +11,9 @@ from random import Random
 
 import pytest
 
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.diagnostics.verdict import Policy
 from exogpu.machine import fast, literal
-from exogpu.result.verdict import HazardKind, Policy
 from tests.machine.shapes.roles import Drawn, draw, executed, program
 from tests.symbolic.agreement import admitting_zero, check, key
 

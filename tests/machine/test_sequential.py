@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_procs import arguments, random_proc
 
-from exogpu import meaning as sequential
+from exogpu import interpreter
 from exogpu.api import proc
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.interpreter import elementwise, execution, round_bf16
 from exogpu.ir.nodes import Int, Proc
 from exogpu.isa.cuda import cuda_shfl_xor
 from exogpu.isa.sm90 import Sm90_tma_load, Sm90_tma_reduce
-from exogpu.meaning import execute, naive, round_bf16
-from exogpu.result.errors import ExoGpuError
 
 
 @settings(
@@ -30,15 +30,15 @@ from exogpu.result.errors import ExoGpuError
 def test_agrees_with_naive_interpreter(monkeypatch, seed, instances):
     procedure = random_proc(seed)
     # Few instances at once: loops run in chunks, or in order; many: all at once.
-    monkeypatch.setattr(execute, "INSTANCES", instances)
+    monkeypatch.setattr(execution, "INSTANCES", instances)
     expected, actual = arguments(procedure, seed), arguments(procedure, seed)
     try:
-        naive.run(procedure, expected)
+        elementwise.run(procedure, expected)
     except ExoGpuError:
         with pytest.raises(ExoGpuError):
-            sequential.run(procedure, actual)
+            interpreter.run(procedure, actual)
         return
-    sequential.run(procedure, actual)
+    interpreter.run(procedure, actual)
     for name, array in expected.items():
         np.testing.assert_array_equal(actual[name], array, err_msg=name)
 
@@ -49,7 +49,7 @@ def test_agrees_with_naive_interpreter(monkeypatch, seed, instances):
 def both(procedure, **given):
     """Run both interpreters on copies; they must agree, and the arrays are returned."""
     results = []
-    for run in (naive.run, sequential.run):
+    for run in (elementwise.run, interpreter.run):
         copies = {n: a.copy() if isinstance(a, np.ndarray) else a for n, a in given.items()}
         run(procedure.ir, copies)
         results.append(copies)
@@ -312,7 +312,7 @@ def out_of_range(n: int) -> Proc:
 @pytest.mark.parametrize(("n", "index"), [(1, 8), (-1, -1)])
 def test_out_of_range_is_an_error_with_a_place(n, index):
     with pytest.raises(ExoGpuError) as error:
-        sequential.run(out_of_range(n), {"n": n, "x": np.zeros(8, np.float32)})
+        interpreter.run(out_of_range(n), {"n": n, "x": np.zeros(8, np.float32)})
     (diagnostic,) = error.value.diagnostics
     assert diagnostic.code == "X927" and f"index {index} of x" in diagnostic.message
     assert diagnostic.span.text.strip() == "x[i + n] = 1"
@@ -332,7 +332,7 @@ def test_clipping_excuses_nothing_but_the_variable_below():
     procedure = dataclasses.replace(
         edge_tiles.ir, body=(*body[:2], dataclasses.replace(first, hi=Int(1), body=(body[2],)))
     )
-    for run in (naive.run, sequential.run):
+    for run in (elementwise.run, interpreter.run):
         A = np.ones((8, 32), np.float32)
         with pytest.raises(ExoGpuError, match=r"X927: index 8 of (dst|src)"):
             run(procedure, {"A": A, "C": A.copy()})
@@ -366,7 +366,7 @@ def test_a_thread_an_output_is_fast():
         A, B = generator.random((2, n, n), np.float32)
         C = np.zeros((n, n), np.float32)
         start = time.perf_counter()
-        sequential.run(matmul.ir, {"A": A, "B": B, "C": C})
+        interpreter.run(matmul.ir, {"A": A, "B": B, "C": C})
         assert time.perf_counter() - start < 60
         np.testing.assert_allclose(C, A @ B, rtol=1e-4)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from exogpu import meaning as sequential
+from exogpu import interpreter
 from exogpu.api import proc
-from exogpu.meaning import naive
-from exogpu.result.errors import ExoGpuError
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.interpreter import elementwise
 
 
 @proc
@@ -37,14 +37,14 @@ def good() -> dict[str, object]:
 def test_sizes_follow_from_shapes_and_scalars_may_be_numbers():
     for change in ({}, {"M": 3}, {"s": 2.0}, {"K": np.int64(4)}):
         given = good() | change
-        sequential.run(scale.ir, given)
+        interpreter.run(scale.ir, given)
         np.testing.assert_array_equal(given["A"], np.full((3, 4), 3))
 
 
 def test_arrays_of_any_layout_change_in_place():
     base = np.ones((8, 6), np.float32)
     view = base[1::2, ::-2][:3].T.T
-    sequential.run(scale.ir, {"A": view[:, :2], "b": np.ones(2, np.float32), "s": 2.0})
+    interpreter.run(scale.ir, {"A": view[:, :2], "b": np.ones(2, np.float32), "s": 2.0})
     np.testing.assert_array_equal(view[:, :2], np.full((3, 2), 3))
     assert base.sum() == 8 * 6 + 2 * 6  # six elements grew by two, no other
 
@@ -68,28 +68,28 @@ def test_arrays_of_any_layout_change_in_place():
 def test_arguments_are_checked_first(change, code):
     given = good() | change
     with pytest.raises(ExoGpuError) as error:
-        sequential.run(scale.ir, given)
+        interpreter.run(scale.ir, given)
     assert {d.code for d in error.value.diagnostics} == {code}
     assert all(d.help for d in error.value.diagnostics)
 
 
 def test_missing_array_and_what_follows_from_it():
     with pytest.raises(ExoGpuError) as error:
-        sequential.run(scale.ir, {"b": np.ones(4, np.float32), "s": 1.0})
+        interpreter.run(scale.ir, {"b": np.ones(4, np.float32), "s": 1.0})
     assert "X921" in {d.code for d in error.value.diagnostics}
 
 
 def test_written_arrays_must_be_writable_and_their_own():
     x = np.ones(4, np.float32)
     with pytest.raises(ExoGpuError, match="X925"):
-        sequential.run(sum_of.ir, {"x": x, "s": 0.0})
+        interpreter.run(sum_of.ir, {"x": x, "s": 0.0})
     with pytest.raises(ExoGpuError, match="X926"):
-        sequential.run(sum_of.ir, {"x": x, "s": x[2:3].reshape(())})
+        interpreter.run(sum_of.ir, {"x": x, "s": x[2:3].reshape(())})
 
 
 def test_zero_size_where_a_precondition_admits_it():
     given = {"x": np.ones(0, np.float32), "s": np.full((), 7, np.float32)}
-    sequential.run(sum_of.ir, given)
+    interpreter.run(sum_of.ir, given)
     assert given["s"] == 7
 
 
@@ -103,6 +103,6 @@ def test_what_is_wider_than_its_sum_is_rounded_after_it_is_added() -> None:
     found = {"x": np.array([4e38, 0, 1e38, 0]), "y": np.full(4, -3e38, np.float32)}
     wanted = {name: array.copy() for name, array in found.items()}
     wide.run(n=4, **found)
-    naive.run(wide.ir, {"n": 4, **wanted})
+    elementwise.run(wide.ir, {"n": 4, **wanted})
     assert np.isfinite(found["y"]).all()
     assert np.array_equal(found["y"], wanted["y"])

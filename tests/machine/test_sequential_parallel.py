@@ -10,15 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exogpu.api import proc
+from exogpu.interpreter.divide_iterators import split_digits
+from exogpu.interpreter.inline import inline
+from exogpu.interpreter.lanes import Lanes, evaluate, sum_of_products
+from exogpu.interpreter.parallel_loops import annotate
+from exogpu.interpreter.program import Buffer, Guard, Loop, Nodes
 from exogpu.ir.affine import Affine, Floor, Range, Rest, divide, range_of, remainder
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Proc
-from exogpu.meaning.contract import sum_of_products
-from exogpu.meaning.core import Buffer, Guard, Loop, Nodes
-from exogpu.meaning.dependence import annotate
-from exogpu.meaning.inline import inline
-from exogpu.meaning.lanes import Lanes, evaluate
-from exogpu.meaning.rewrite import split_digits
+from exogpu.ir.types import Sym
 
 
 def loops(nodes: Nodes) -> list[tuple[str, bool]]:

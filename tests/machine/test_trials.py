@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from exogpu import proc
-from exogpu.explain.editing import applied
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.diagnostics.verdict import Policy
+from exogpu.explain.apply_edits import apply_edit
 from exogpu.explain.edits import First, Moved, NewFence, Repair, Second, Skip
+from exogpu.explain.hazard_text import hazards_of
 from exogpu.explain.trials import Trials
-from exogpu.explain.words import hazards_of
-from exogpu.ir.types import Policy
 from exogpu.machine import fast
-from exogpu.result.verdict import HazardKind
 from tests.machine.build import COMMIT, Q1, Q2, UNORDERED, Builder, t
 
 
@@ -95,9 +95,9 @@ def test_a_repair_that_makes_something_else_wrong_is_not_said() -> None:
 def test_no_lowering_keeps_the_first_wgmma_fence_before_another_than_the_second() -> None:
     program = race().program(Policy.PTX)
     fence = program.body[next(i for i, op in enumerate(program.body) if hasattr(op, "full"))]
-    assert applied(program, NewFence(fence, "wgmma_fence_1", "cuda_in_order")) is None
-    assert applied(program, First(fence, "wgmma_fence_1")) is None
-    both = applied(program, NewFence(fence, "wgmma_fence_1", "wgmma_fence_2"))
+    assert apply_edit(program, NewFence(fence, "wgmma_fence_1", "cuda_in_order")) is None
+    assert apply_edit(program, First(fence, "wgmma_fence_1")) is None
+    both = apply_edit(program, NewFence(fence, "wgmma_fence_1", "wgmma_fence_2"))
     assert both is not None and len(both.body) == len(program.body) + 1
 
 
@@ -112,7 +112,7 @@ def test_an_await_of_a_barrier_that_has_ended_cannot_be_written() -> None:
     program = b.program(Policy.PTX)
     loop = program.body[-1]
     wait = loop.body[-1]
-    assert applied(program, Moved(wait, program.body[0])) is None
+    assert apply_edit(program, Moved(wait, program.body[0])) is None
 
 
 def test_the_arrive_of_a_commit_group_keeps_its_timeline() -> None:
@@ -121,7 +121,7 @@ def test_the_arrive_of_a_commit_group_keeps_its_timeline() -> None:
     b.alloc(cg)
     b.arrive(t(0), Q2, cg[()])
     program = b.program(Policy.PTX)
-    assert applied(program, First(program.body[-1], "cuda_in_order")) is None
+    assert apply_edit(program, First(program.body[-1], "cuda_in_order")) is None
 
 
 @pytest.mark.parametrize(("n", "depth"), [(-2, 3), (-4, 5)])
@@ -132,7 +132,7 @@ def test_a_skip_takes_the_depth_of_its_ring_along(n: int, depth: int) -> None:
     b.arrive(t(0), Q1, z[()])
     b.await_(z[()], t(1), Q1)
     program = b.program(Policy.PTX)
-    changed = applied(program, Skip(program.body[-1], n))
+    changed = apply_edit(program, Skip(program.body[-1], n))
     assert changed is not None and changed.variables[0].depth == depth
 
 

@@ -9,10 +9,10 @@ from itertools import count
 import pytest
 
 from exogpu.amir.nodes import Program
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy
 from exogpu.machine import fast
-from exogpu.machine.fast import machine
-from exogpu.symbolic.find import smallest
+from exogpu.machine.fast import configuration
+from exogpu.symbolic.search import smallest_sizes
 from tests.machine.build import COMMIT, Q1, Q2, UNORDERED, Builder, mod, t
 
 
@@ -51,7 +51,7 @@ def test_a_run_ends_after_the_same_work_whatever_the_clock_says(
     assert whole > 40
     least = []
     for clock in clocks():
-        monkeypatch.setattr(machine, "perf_counter", clock)
+        monkeypatch.setattr(configuration, "perf_counter", clock)
         assert fast.run(ring(), {"n": 40}).work == fast.run(ring(), {"n": 40}).work
         assert not ended({"n": 40}, fast.run(ring(), {"n": 40}).work)
         least.append(next(most for most in count(0) if not ended({"n": 40}, most)))
@@ -68,9 +68,9 @@ def test_what_is_skipped_is_hardly_work() -> None:
 
 
 def test_smaller_sizes_are_given_up_by_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert smallest.soon(ring(), {"n": 40}) == ()
-    monkeypatch.setattr(smallest, "WORK", 10)
-    assert smallest.soon(ring(), {"n": 40}) is None
+    assert smallest_sizes.run_to_first_violation(ring(), {"n": 40}) == ()
+    monkeypatch.setattr(smallest_sizes, "WORK", 10)
+    assert smallest_sizes.run_to_first_violation(ring(), {"n": 40}) is None
 
 
 def test_the_literal_machine_in_its_place_has_the_same_limit(

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from exogpu import schedule
-from exogpu.amir.lower_args import statement_text
+from exogpu.amir.lower_arguments import statement_text
 from exogpu.api import Procedure, proc
+from exogpu.diagnostics.hazards import HazardKind, Occurrence
+from exogpu.diagnostics.verdict import Answered, Link, Obligation, Policy, Proof, Verdict
 from exogpu.ir.nodes import Assign, Fence, Stmt
-from exogpu.ir.types import Policy
 from exogpu.ir.walk import walk
-from exogpu.result.hazards import HazardKind, Occurrence
-from exogpu.result.proof import Answered, Link, Obligation, Proof
-from exogpu.result.verdict import Verdict
 
 HOSTILE = "</script><img src=x onerror=\"document.title='bad'\"> & 'quoted' 漢字 Ω"
 

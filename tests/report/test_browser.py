@@ -14,8 +14,8 @@ from samples import HOSTILE, hazardous, hostile, proof_of, reverse, tiled, verdi
 
 from exogpu.kernels.gemm_sm90 import KERNELS
 from exogpu.report.build import build
-from exogpu.report.html import history_html, html
-from exogpu.report.steps import history
+from exogpu.report.derivation_page import history
+from exogpu.report.page import history_html, html
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed (Debian's package `chromium`)"

@@ -15,9 +15,8 @@ from exogpu.cli.commands import app
 from exogpu.report.build import build
 from exogpu.report.comparison import compared
 from exogpu.report.comparison_text import comparison_markdown, headline
-from exogpu.report.html import comparison_html
+from exogpu.report.page import comparison_html, write_report
 from exogpu.report.snapshot import saved, snapshot_json, snapshot_of
-from exogpu.report.write import write_report
 
 GOLDEN = Path(__file__).parent / "golden"
 FENCE = "            Fence(cuda_in_order, cuda_in_order)\n"

@@ -7,12 +7,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from exogpu import proc
-from exogpu import schedule as s
+from exogpu import proc, schedule
 from exogpu.api import Procedure
-from exogpu.report.html import history_html
-from exogpu.report.steps import history
-from exogpu.report.taken import changed
+from exogpu.report.derivation import changed_lines
+from exogpu.report.derivation_page import history
+from exogpu.report.page import history_html
 
 
 @proc
@@ -23,13 +22,15 @@ def tailed(n: size, x: f32[n] @ DRAM):
 
 
 def derived() -> Procedure:
-    p = s.divide_loop(tailed, "i", 4, ["io", "ii"])
+    p = schedule.divide_loop(tailed, "i", 4, ["io", "ii"])
     p = (
-        s.fission(s.stage_mem(p, "x[_] = _", "x[4 * io + ii]", "t"), s.find(p, "i").after())
+        schedule.fission(
+            schedule.stage_mem(p, "x[_] = _", "x[4 * io + ii]", "t"), schedule.find(p, "i").after()
+        )
         if 0
         else p
     )
-    return s.rename(p, "tiled")
+    return schedule.rename(p, "tiled")
 
 
 class Page(HTMLParser):
@@ -83,9 +84,9 @@ def test_nothing_comes_from_elsewhere_and_nothing_runs() -> None:
 def test_what_a_program_says_is_text() -> None:
     """Arguments are the user's strings."""
 
-    @s.higher
+    @schedule.higher
     def step(p: Procedure, word: str) -> Procedure:
-        return s.rename(p, "renamed")
+        return schedule.rename(p, "renamed")
 
     evil = "</code><script>alert('&')</script>"
     found = page(step(tailed, evil))
@@ -94,15 +95,15 @@ def test_what_a_program_says_is_text() -> None:
 
 
 def test_higher_steps_are_headings() -> None:
-    @s.higher
+    @schedule.higher
     def inner(p: Procedure) -> Procedure:
-        return s.rename(p, "b")
+        return schedule.rename(p, "b")
 
-    @s.higher
+    @schedule.higher
     def outer(p: Procedure) -> Procedure:
-        return s.rename(inner(inner(s.rename(p, "a"))), "c")
+        return schedule.rename(inner(inner(schedule.rename(p, "a"))), "c")
 
-    p = s.rename(outer(tailed), "d")
+    p = schedule.rename(outer(tailed), "d")
     found = history(p, p, p.check()).steps
     assert [(step.parts, step.depth) for step in found] == [
         (("outer()",), 1),
@@ -115,9 +116,9 @@ def test_higher_steps_are_headings() -> None:
 
 def test_the_differences_make_one_of_the_other() -> None:
     p = derived()
-    for made, step in s.chain(p):
-        lines = [*changed(made, step)]
-        old, new = s.text(step.parent).splitlines(), s.text(made).splitlines()
+    for made, step in schedule.chain(p):
+        lines = [*changed_lines(made, step)]
+        old, new = schedule.text(step.parent).splitlines(), schedule.text(made).splitlines()
         kept = [line for line in old if f"-{line}" not in lines]
         assert sorted(kept + [line[1:] for line in lines if line[0] == "+"]) == sorted(new)
 
@@ -142,9 +143,9 @@ def test_the_last_may_not_be_proved(word: str) -> None:
                 for i in cuda_threads(0, 32, unit=cuda_thread):
                     x[32 * task + i] = t[31 - i]
 
-    p = s.rename(raced, "renamed")
+    p = schedule.rename(raced, "renamed")
     if word == "error":
-        p = s.set_memory(tailed, "x", CudaRmem)
+        p = schedule.set_memory(tailed, "x", CudaRmem)
     found = history(p, p, p.check())
     assert found.report.word == word
     text = history_html(found)

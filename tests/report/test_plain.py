@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from exogpu.cli.commands import app
-from exogpu.hw.accesses import CALLED, accesses_on, explained
+from exogpu.hw.access_names import CALLED, accesses_on, explained
 from exogpu.hw.timelines import SHORT, SYNC_TIMELINES
 from exogpu.ir.types import QualTL
 

@@ -11,19 +11,17 @@ import pytest
 from samples import HOSTILE, hazardous, hostile, proof_of, reverse, verdict_of
 
 from exogpu.api import proc
+from exogpu.diagnostics.verdict import Redundancy
 from exogpu.ir.walk import walk
 from exogpu.kernels.gemm_sm90 import KERNELS
 from exogpu.kernels.gemv_f32 import gemv
 from exogpu.report.build import build
 from exogpu.report.formula import formula
-from exogpu.report.html import html, script_json
-from exogpu.report.instance import main_loop, sizes_for_trips
 from exogpu.report.markdown import markdown
-from exogpu.report.rings import rings_of
-from exogpu.report.shared import shared
-from exogpu.report.threads import clusters
+from exogpu.report.memory_use import main_loop, rings_of, shared_memory_pictures, sizes_for_trips
+from exogpu.report.page import html, script_json
+from exogpu.report.thread_table import clusters
 from exogpu.report.trace import trace
-from exogpu.result.verdict import Redundancy
 
 GEMM = KERNELS["gemm_sm90_2x1_256x192"]
 
@@ -218,7 +216,7 @@ def test_rings_use_their_slots_in_turn():
 
 
 def test_shared_variables_do_not_overlap():
-    (picture,) = shared(GEMM.facts, {})
+    (picture,) = shared_memory_pictures(GEMM.facts, {})
     assert {slab.variable: slab.slots for slab in picture.slabs} == {
         "mbarriers": 1,
         "A_smem": 4,

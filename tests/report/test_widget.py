@@ -13,8 +13,8 @@ from samples import HOSTILE, hazardous, hostile, reverse, two_loops
 
 from exogpu import CudaRmem, schedule
 from exogpu.api import proc
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.kernels.gemm_sm90 import KERNELS
-from exogpu.result.errors import ExoGpuError
 
 GEMM = KERNELS["gemm_sm90_2x1_256x192"]
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")

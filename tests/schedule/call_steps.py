@@ -6,16 +6,10 @@ from collections.abc import Callable
 
 from steps import calling, even, gemm, squares
 
-from exogpu import proc
-from exogpu import schedule as s
+from exogpu import proc, schedule
 from exogpu.api import Procedure
 from exogpu.isa.cuda import cuda_load, cuda_store
-from exogpu.isa.sm80 import (
-    Sm80_load_A,
-    Sm80_mma_tf32,
-    Sm80_store_D,
-    Sm80_zero_D,
-)
+from exogpu.isa.sm80 import Sm80_load_A, Sm80_mma_tf32, Sm80_store_D, Sm80_zero_D
 
 
 @proc
@@ -111,100 +105,115 @@ def pass_by(n: size, x: f32[n] @ DRAM):
 
 def all_of_the_tensor_cores(p: Procedure) -> Procedure:
     for instruction in (Sm80_zero_D, Sm80_load_A, Sm80_mma_tf32, Sm80_store_D):
-        p = s.replace_all(p, instruction)
+        p = schedule.replace_all(p, instruction)
     return p
 
 
-dotted = s.extract_subproc(gemm, "for k in _: _", "dot")
-dot = s.callee(dotted, "dot")
-dot4 = s.rename(s.divide_loop(dot, "k", 4, ["ko", "ki"]), "dot4")
-dot8 = s.rename(s.divide_loop(dot, "k", 8, ["ko", "ki"]), "dot8")
+dotted = schedule.extract_subproc(gemm, "for k in _: _", "dot")
+dot = schedule.callee(dotted, "dot")
+dot4 = schedule.rename(schedule.divide_loop(dot, "k", 4, ["ko", "ki"]), "dot4")
+dot8 = schedule.rename(schedule.divide_loop(dot, "k", 8, ["ko", "ki"]), "dot8")
 
 ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
-    "replace a vector load": (vectors, lambda p: s.replace(p, "for i in _: _", cuda_load)),
+    "replace a vector load": (vectors, lambda p: schedule.replace(p, "for i in _: _", cuda_load)),
     "replace by a procedure": (
-        s.inline(calling, "squares"),
-        lambda p: s.replace(p, "for i in _: _ #1", squares),
+        schedule.inline(calling, "squares"),
+        lambda p: schedule.replace(p, "for i in _: _ #1", squares),
     ),
     "replace with sides exchanged": (
-        s.commute_expr(doubled, "x[_] = _", "_"),
-        lambda p: s.replace(p, "for j in _: _", scaled),
+        schedule.commute_expr(doubled, "x[_] = _", "_"),
+        lambda p: schedule.replace(p, "for j in _: _", scaled),
     ),
     "replace with a scalar": (
         doubled,
-        lambda p: s.replace(p, "for j in _: _", scaled),
+        lambda p: schedule.replace(p, "for j in _: _", scaled),
     ),
-    "replace with an edge": (edges, lambda p: s.replace(p, "for i in _: _", edged)),
-    "replace without an edge": (edges, lambda p: s.replace(p, "for i in _: _ #1", edged)),
-    "inline": (calling, lambda p: s.inline(p, "squares")),
+    "replace with an edge": (edges, lambda p: schedule.replace(p, "for i in _: _", edged)),
+    "replace without an edge": (edges, lambda p: schedule.replace(p, "for i in _: _ #1", edged)),
+    "inline": (calling, lambda p: schedule.inline(p, "squares")),
     "inline an instruction": (
-        s.replace(vectors, "for i in _: _ #1", cuda_store),
-        lambda p: s.inline(p, "cuda_store"),
+        schedule.replace(vectors, "for i in _: _ #1", cuda_store),
+        lambda p: schedule.inline(p, "cuda_store"),
     ),
-    "extract_subproc": (gemm, lambda p: s.extract_subproc(p, "for k in _: _", "dot")),
+    "extract_subproc": (gemm, lambda p: schedule.extract_subproc(p, "for k in _: _", "dot")),
     "extract_subproc of two": (
         gemm,
-        lambda p: s.extract_subproc(p, "C[_] = _", "element", count=2),
+        lambda p: schedule.extract_subproc(p, "C[_] = _", "element", count=2),
     ),
-    "call_eqv": (dotted, lambda p: s.call_eqv(p, "dot", dot4)),
+    "call_eqv": (dotted, lambda p: schedule.call_eqv(p, "dot", dot4)),
     "call_eqv back": (
-        s.call_eqv(dotted, "dot", dot4),
-        lambda p: s.call_eqv(p, "dot4", [dot4, dot]),
+        schedule.call_eqv(dotted, "dot", dot4),
+        lambda p: schedule.call_eqv(p, "dot4", [dot4, dot]),
     ),
     "call_eqv beside": (
-        s.call_eqv(dotted, "dot", dot4),
-        lambda p: s.call_eqv(p, "dot4", [dot4, dot8]),
+        schedule.call_eqv(dotted, "dot", dot4),
+        lambda p: schedule.call_eqv(p, "dot4", [dot4, dot8]),
     ),
     "insert_noop_call": (
         squares,
-        lambda p: s.insert_noop_call(p, s.find(p, "y[_] = _").before(), pass_by, "n", "x[0:n]"),
+        lambda p: schedule.insert_noop_call(
+            p, schedule.find(p, "y[_] = _").before(), pass_by, "n", "x[0:n]"
+        ),
     ),
-    "stage_mem around a call": (calling, lambda p: s.stage_mem(p, "squares", "x[0:n]", "t")),
-    "remove_if of padded sums": (padded, lambda p: s.remove_if(p, "if _: _ #1")),
+    "stage_mem around a call": (calling, lambda p: schedule.stage_mem(p, "squares", "x[0:n]", "t")),
+    "remove_if of padded sums": (padded, lambda p: schedule.remove_if(p, "if _: _ #1")),
 }
 
 REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     "replace other statements": (
-        lambda: s.replace(gemm, "for k in _: _", squares),
+        lambda: schedule.replace(gemm, "for k in _: _", squares),
         r"X991: replace: `C\[i, j\] \+= A.*line \d+\) \| `y\[i\] = x\[i\] \* x\[i\]`.*\d+\) of "
         "squares: they are statements of different kinds",
     ),
     "replace more loops": (
-        lambda: s.replace(gemm, "for j in _: _ ", scaled),
+        lambda: schedule.replace(gemm, "for j in _: _ ", scaled),
         r"X991.*`C\[i, j\] = 0`.*\| `x\[i\] = c \* x\[i\]`.*of scaled: the expressions have",
     ),
     "replace two variables": (
-        lambda: s.replace(s.inline(calling, "squares"), "for i in _: _ #1", scaled),
+        lambda: schedule.replace(schedule.inline(calling, "squares"), "for i in _: _ #1", scaled),
         r"X991.*`y\[i\] = x\[i\] \* x\[i\]`.*of scaled: no window of x is c",
     ),
     "replace a longer loop": (
-        lambda: s.replace(edges, "for i in _: _ #1", cuda_load, n=2),
+        lambda: schedule.replace(edges, "for i in _: _ #1", cuda_load, n=2),
         "X991.*the loops have different counts",
     ),
     "replace a constant": (
-        lambda: s.replace(even, "i", scaled),
+        lambda: schedule.replace(even, "i", scaled),
         "X991.*of scaled: 2 is no variable: keep it in one first",
     ),
     "replace a tail": (
-        lambda: s.replace(s.divide_loop(squares, "i", 4, ["a", "b"]), "for b in _: _", squares),
+        lambda: schedule.replace(
+            schedule.divide_loop(squares, "i", 4, ["a", "b"]), "for b in _: _", squares
+        ),
         r"X991.*`if 4 \* a \+ b < n:`.*\| .*of squares: the body has no such guard",
     ),
-    "replace by a number": (lambda: s.replace(edges, "i", 3), "X991.*neither an instruction nor"),
-    "inline": (lambda: s.inline(gemm, "k"), "X991.*no call"),
+    "replace by a number": (
+        lambda: schedule.replace(edges, "i", 3),
+        "X991.*neither an instruction nor",
+    ),
+    "inline": (lambda: schedule.inline(gemm, "k"), "X991.*no call"),
     "extract_subproc": (
-        lambda: s.extract_subproc(vectors, "for i in _: _", "sub"),
+        lambda: schedule.extract_subproc(vectors, "for i in _: _", "sub"),
         "X991.*a kernel calls no procedures",
     ),
-    "call_eqv": (lambda: s.call_eqv(dotted, "dot", squares), "X991.*squares was not derived from"),
-    "call_eqv of a loop": (lambda: s.call_eqv(gemm, "k", squares), "X991.*no call of a procedure"),
+    "call_eqv": (
+        lambda: schedule.call_eqv(dotted, "dot", squares),
+        "X991.*squares was not derived from",
+    ),
+    "call_eqv of a loop": (
+        lambda: schedule.call_eqv(gemm, "k", squares),
+        "X991.*no call of a procedure",
+    ),
     "insert_noop_call": (
-        lambda: s.insert_noop_call(
-            squares, s.find(squares, "y[_] = _").before(), edged, "n", "3", "x[0:n]"
+        lambda: schedule.insert_noop_call(
+            squares, schedule.find(squares, "y[_] = _").before(), edged, "n", "3", "x[0:n]"
         ),
         r"X992: insert_noop_call: a value would be read that is another's: .*edged.*n = 1",
     ),
     "insert_noop_call arguments": (
-        lambda: s.insert_noop_call(squares, s.find(squares, "y[_] = _").before(), pass_by, "n"),
+        lambda: schedule.insert_noop_call(
+            squares, schedule.find(squares, "y[_] = _").before(), pass_by, "n"
+        ),
         "X991.*takes 2 arguments",
     ),
 }

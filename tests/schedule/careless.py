@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from exogpu import proc
-from exogpu import schedule as s
+from exogpu import proc, schedule
 from exogpu.api import Procedure
 from exogpu.hw.memories import DRAM
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import (
     Access,
     Add,
@@ -31,11 +29,11 @@ from exogpu.ir.nodes import (
     Stmt,
     Sub,
 )
-from exogpu.ir.types import DataType
+from exogpu.ir.types import DataType, Sym
 from exogpu.ir.walk import blocks, map_blocks, walk
-from exogpu.schedule.checker import objection
+from exogpu.schedule.checking.checker import objection
 from exogpu.schedule.cursors import find
-from exogpu.schedule.rewrite import Copy, Image, Rewrite, begun, splice
+from exogpu.schedule.rewrite import Copy, Image, Rewrite, splice, unchanged_rewrite
 from tests.schedule.steps import (
     carried,
     even,
@@ -144,43 +142,45 @@ def coordinates(name: str, change: Callable[[tuple[Point, ...]], tuple[Point, ..
 
 
 def without_guard() -> Rewrite:
-    return changed(edit_of(gemm, s.divide_loop, "k", 4, ["ko", "ki"], "guard"), guards_dropped)
+    return changed(
+        edit_of(gemm, schedule.divide_loop, "k", 4, ["ko", "ki"], "guard"), guards_dropped
+    )
 
 
 def tail_too_short() -> Rewrite:
-    edit = edit_of(gemm, s.divide_loop, "k", 4, ["ko", "ki"], "cut")
+    edit = edit_of(gemm, schedule.divide_loop, "k", 4, ["ko", "ki"], "cut")
     return changed(edit, loop("ki", lambda f: replace(f, hi=Sub(f.hi, Int(1))), 1))
 
 
 def tail_from_the_start() -> Rewrite:
     """The tail's loop runs over what the blocks have done."""
-    edit = edit_of(gemm, s.divide_loop, "k", 4, ["ko", "ki"], "cut")
+    edit = edit_of(gemm, schedule.divide_loop, "k", 4, ["ko", "ki"], "cut")
     return changed(edit, loop("ki", lambda f: replace(f, lo=Int(-4), hi=Int(0)), 1))
 
 
 def blocks_overlap() -> Rewrite:
-    edit = edit_of(even, s.divide_loop, "i", 4, ["io", "ii"], "perfect")
+    edit = edit_of(even, schedule.divide_loop, "i", 4, ["io", "ii"], "perfect")
     return changed(edit, loop("ii", lambda f: replace(f, hi=Int(5))))
 
 
 def overlap_in_a_sum() -> Rewrite:
-    edit = edit_of(four, s.divide_loop, "j", 2, ["jo", "ji"], "perfect")
+    edit = edit_of(four, schedule.divide_loop, "j", 2, ["jo", "ji"], "perfect")
     return changed(edit, loop("ji", lambda f: replace(f, hi=Int(3))))
 
 
 def shifted_by_one_too_many() -> Rewrite:
-    edit = edit_of(carried, s.shift_loop, "i", 2)
+    edit = edit_of(carried, schedule.shift_loop, "i", 2)
     return changed(edit, loop("i", lambda f: replace(f, lo=Int(3))))
 
 
 def shifted_without_its_index() -> Rewrite:
-    edit = edit_of(pieces, s.shift_loop, "i", 1)
+    edit = edit_of(pieces, schedule.shift_loop, "i", 1)
     return changed(edit, coordinates("x", lambda c: (Point(Add(c[0].at, Int(1))),) if c else c))
 
 
 def backwards() -> Rewrite:
     """The iterations of a loop that carries a value, in the other order."""
-    edit = begun(carried.ir)
+    edit = unchanged_rewrite(carried.ir)
     (old,) = carried.ir.body
     at = Sub(Sub(next(iter(walk(carried.ir.body))).hi, Int(1)), CVar(old.iterator))
     (body,) = old.body
@@ -194,37 +194,37 @@ def backwards() -> Rewrite:
 
 
 def fission_of_a_running_sum() -> Rewrite:
-    make = s.fission.__wrapped__
+    make = schedule.fission.__wrapped__
     (edit,) = make(running.ir, (find(running, "t += _").path, 1))
     return edit
 
 
 def transposed() -> Rewrite:
-    edit = edit_of(square, s.reorder_loops, "i")
+    edit = edit_of(square, schedule.reorder_loops, "i")
     return changed(edit, coordinates("x", lambda c: c[::-1]))
 
 
 def statement_forgotten() -> Rewrite:
-    make = s.fission.__wrapped__
+    make = schedule.fission.__wrapped__
     (edit,) = make(two.ir, (find(two, "x[_] = _").path, 1))
     edit.new = replace(edit.new, body=edit.new.body[1:])
     return edit
 
 
 def written_back_to_nobody() -> Rewrite:
-    edit = edit_of(even, s.stage_mem, "for i in _: _", "y[0:n]", "t")
+    edit = edit_of(even, schedule.stage_mem, "for i in _: _", "y[0:n]", "t")
     return changed(edit, copies_dropped("y"))
 
 
 def never_copied_in() -> Rewrite:
-    edit = edits_of(even, s.stage_mem, "for i in _: _", "x[0:n]", "t")[2]
+    edit = edits_of(even, schedule.stage_mem, "for i in _: _", "x[0:n]", "t")[2]
     assert objection(edit) is None
     return changed(edit, copies_dropped("t"))
 
 
 def copies_from_beside() -> Rewrite:
     """The copy reads the neighbour of the element that it says it copies."""
-    edit = edits_of(even, s.stage_mem, "for i in _: _", "x[0:n]", "t")[2]
+    edit = edits_of(even, schedule.stage_mem, "for i in _: _", "x[0:n]", "t")[2]
     assert objection(edit) is None
 
     def made(stmt: Stmt) -> Block:
@@ -242,7 +242,7 @@ def copies_from_beside() -> Rewrite:
 
 def lies_about_a_copy() -> Rewrite:
     """The map says that the copy is of another element than it reads."""
-    edit = edits_of(even, s.stage_mem, "for i in _: _", "x[0:n]", "t")[2]
+    edit = edits_of(even, schedule.stage_mem, "for i in _: _", "x[0:n]", "t")[2]
     for stmt, origin in list(edit.origins.items()):
         if isinstance(origin, Copy):
             coords = tuple(Point(Add(c.at, Int(1))) for c in origin.element.coords)
@@ -252,7 +252,7 @@ def lies_about_a_copy() -> Rewrite:
 
 def lies_about_an_iterator() -> Rewrite:
     """The map says that an iteration is the one before it."""
-    edit = edit_of(carried, s.shift_loop, "i", 2)
+    edit = edit_of(carried, schedule.shift_loop, "i", 2)
     for stmt, origin in list(edit.origins.items()):
         assert not isinstance(origin, Copy)
         edit.origins[stmt] = tuple(
@@ -267,7 +267,7 @@ def another_constant() -> Rewrite:
             return (replace(stmt, value=Const(4)),)
         return (stmt,)
 
-    return changed(edit_of(square, s.reorder_loops, "i"), made)
+    return changed(edit_of(square, schedule.reorder_loops, "i"), made)
 
 
 def sum_becomes_assignment() -> Rewrite:
@@ -278,7 +278,7 @@ def sum_becomes_assignment() -> Rewrite:
             return (new,)
         return (stmt,)
 
-    edit = edit_of(four, s.reorder_loops, "i")
+    edit = edit_of(four, schedule.reorder_loops, "i")
     return changed(edit, made)
 
 
@@ -286,14 +286,14 @@ def narrower_type() -> Rewrite:
     def made(stmt: Stmt) -> Block:
         return (replace(stmt, dtype=DataType.F16),) if isinstance(stmt, Alloc) else (stmt,)
 
-    return changed(edit_of(scalar, s.lift_alloc, "t"), made)
+    return changed(edit_of(scalar, schedule.lift_alloc, "t"), made)
 
 
 def colliding_slots() -> Rewrite:
     """Two slots for values of all iterations, which the second loop wants."""
-    p = s.expand_dim(scalar, "t", "n", "i")
-    p = s.lift_alloc(p, "t")
-    make = s.fission.__wrapped__
+    p = schedule.expand_dim(scalar, "t", "n", "i")
+    p = schedule.lift_alloc(p, "t")
+    make = schedule.fission.__wrapped__
     (edit,) = make(p.ir, (find(p, "t[_] = _").path, 1))
     assert objection(edit) is None
     slot = Int(0)
@@ -312,7 +312,7 @@ def colliding_slots() -> Rewrite:
 
 def alloc_in_the_loop_of_a_running_sum() -> Rewrite:
     """A fresh variable every iteration, where the value must be kept."""
-    edit = begun(running.ir)
+    edit = unchanged_rewrite(running.ir)
     alloc, zero, over = running.ir.body
     inner = replace(over, body=(alloc, *over.body))
     edit.new = replace(running.ir, body=(inner, zero))
@@ -320,18 +320,18 @@ def alloc_in_the_loop_of_a_running_sum() -> Rewrite:
 
 
 def guard_of_a_read_dropped() -> Rewrite:
-    (edit,) = s.remove_if.__wrapped__(tail.ir, find(tail, "if _: _ #1").path)
+    (edit,) = schedule.remove_if.__wrapped__(tail.ir, find(tail, "if _: _ #1").path)
     return edit
 
 
 def window_too_small() -> Rewrite:
-    (edit,) = s.resize_dim.__wrapped__(wide.ir, find(wide, "t").path, 0, 3, 2)
+    (edit,) = schedule.resize_dim.__wrapped__(wide.ir, find(wide, "t").path, 0, 3, 2)
     return edit
 
 
 def one_element_for_another() -> Rewrite:
     """A scalar bound to x[i] stands for x[0] as well."""
-    edit = edit_of(squares, s.bind_expr, "y[_] = _", "x[i]", "t")
+    edit = edit_of(squares, schedule.bind_expr, "y[_] = _", "x[i]", "t")
 
     def made(stmt: Stmt) -> Block:
         if isinstance(stmt, Assign) and stmt.target.name.name == "t":
@@ -351,21 +351,21 @@ def one_element_for_another() -> Rewrite:
 
 
 def later_statement_first() -> Rewrite:
-    edit = begun(two.ir)
+    edit = unchanged_rewrite(two.ir)
     (over,) = two.ir.body
     splice(edit, (("body", 0),), 1, (replace(over, body=over.body[::-1]),))
     return edit
 
 
 def in_two_places() -> Rewrite:
-    edit = begun(square.ir)
+    edit = unchanged_rewrite(square.ir)
     edit.new = replace(square.ir, body=(*square.ir.body, *square.ir.body))
     return edit
 
 
 def image_of_what_is_kept() -> Rewrite:
     """A statement stays, and another on a variable of its own is said to be it, too."""
-    edit = begun(square.ir)
+    edit = unchanged_rewrite(square.ir)
     (over,) = square.ir.body
     (inner,) = over.body
     (stmt,) = inner.body
@@ -379,7 +379,9 @@ def image_of_what_is_kept() -> Rewrite:
 
 def exchanged_sides_of_a_difference() -> Rewrite:
     """The map says that a difference is one with its sides exchanged."""
-    (edit,) = s.commute_expr.__wrapped__(difference.ir, find(difference, "y[_] = _").path, "_")
+    (edit,) = schedule.commute_expr.__wrapped__(
+        difference.ir, find(difference, "y[_] = _").path, "_"
+    )
 
     def made(stmt: Stmt) -> Block:
         if isinstance(stmt, Assign):
@@ -397,7 +399,7 @@ def exchanged_sides_of_a_difference() -> Rewrite:
 
 def sides_not_exchanged() -> Rewrite:
     """The map says that the sides of a product are exchanged, and they are not."""
-    edit = begun(difference.ir)
+    edit = unchanged_rewrite(difference.ir)
     (over,) = difference.ir.body
     (stmt,) = over.body
     new = replace(stmt)
@@ -408,12 +410,12 @@ def sides_not_exchanged() -> Rewrite:
 
 def first_counts_and_not_the_last() -> Rewrite:
     """Of what is computed again, the first time is said to count; the last one is what is read."""
-    return only(edit_of(scalar, s.add_loop, "t = _", "j", 4), "j", Int(0))
+    return only(edit_of(scalar, schedule.add_loop, "t = _", "j", 4), "j", Int(0))
 
 
 def nobody_counts() -> Rewrite:
     """An iteration is said to count that there is not."""
-    return only(edit_of(scalar, s.add_loop, "t = _", "j", 4), "j", Int(4))
+    return only(edit_of(scalar, schedule.add_loop, "t = _", "j", 4), "j", Int(4))
 
 
 def only(edit: Rewrite, name: str, at: CExpr) -> Rewrite:
@@ -427,18 +429,18 @@ def only(edit: Rewrite, name: str, at: CExpr) -> Rewrite:
 
 def sum_repeated() -> Rewrite:
     """Every iteration of a loop around a sum is said to be the only one."""
-    (edit,) = edits_of(counted, s.add_loop, "y[_] += _", "j", 2)
+    (edit,) = edits_of(counted, schedule.add_loop, "y[_] += _", "j", 2)
     return edit
 
 
 def blocks_recompute_too_little() -> Rewrite:
-    edit = edit_of(blurred, s.divide_with_recompute, "i", 2, 4, ["io", "ii"])
+    edit = edit_of(blurred, schedule.divide_with_recompute, "i", 2, 4, ["io", "ii"])
     return changed(edit, loop("ii", lambda f: replace(f, hi=Sub(f.hi, Int(1)))))
 
 
 def read_as_what_it_is_not() -> Rewrite:
     """The law is of `a + b`, and the statement writes `a - b`."""
-    edit = edit_of(added, s.merge_writes, "x[_] = _")
+    edit = edit_of(added, schedule.merge_writes, "x[_] = _")
 
     def made(stmt: Stmt) -> Block:
         if not isinstance(stmt, Assign):
@@ -452,7 +454,7 @@ def read_as_what_it_is_not() -> Rewrite:
 
 def part_forgotten() -> Rewrite:
     """The statement is read as the first of two."""
-    edit = edit_of(added, s.merge_writes, "x[_] = _")
+    edit = edit_of(added, schedule.merge_writes, "x[_] = _")
     for stmt, reading in list(edit.readings.items()):
         edit.readings[stmt] = replace(reading, parts=reading.parts[:1])
     return edit
@@ -460,7 +462,7 @@ def part_forgotten() -> Rewrite:
 
 def part_of_another_element() -> Rewrite:
     """A part writes an element beside, which the whole does not."""
-    edit = edit_of(added, s.merge_writes, "x[_] = _")
+    edit = edit_of(added, schedule.merge_writes, "x[_] = _")
     for stmt, reading in list(edit.readings.items()):
         last = reading.parts[1]
         (point,) = last.target.coords
@@ -472,13 +474,13 @@ def part_of_another_element() -> Rewrite:
 
 
 def merged_with_what_reads_it() -> Rewrite:
-    (edit,) = edits_of(added_to_itself, s.merge_writes, "x[_] = _")
+    (edit,) = edits_of(added_to_itself, schedule.merge_writes, "x[_] = _")
     return edit
 
 
 def scratch_that_is_not_its_own() -> Rewrite:
     """The variable of a reading is one of the procedure."""
-    edit = edit_of(indexed, s.bind_expr, "y[_] = _", "x[i] * 3", "t")
+    edit = edit_of(indexed, schedule.bind_expr, "y[_] = _", "x[i] * 3", "t")
     (alloc,) = [one for one in walk(edit.new.body) if isinstance(one, Alloc)]
     for stmt, reading in list(edit.readings.items()):
         edit.readings[stmt] = replace(reading, made=(alloc,))
@@ -487,14 +489,14 @@ def scratch_that_is_not_its_own() -> Rewrite:
 
 def inlined_after_a_change() -> Rewrite:
     """What is computed once more reads what has been written since."""
-    edit = edits_of(changed_between, s.inline_assign, "t = _")[0]
+    edit = edits_of(changed_between, schedule.inline_assign, "t = _")[0]
     assert edit.after is not None
     return edit.after
 
 
 def inlined_before() -> Rewrite:
     """What is computed once more comes before the first time."""
-    first = edits_of(twice, s.inline_assign, "t = _")[0].after
+    first = edits_of(twice, schedule.inline_assign, "t = _")[0].after
     assert first is not None
     (over,) = first.new.body
     alloc, once, again, second, *rest = over.body
@@ -504,7 +506,7 @@ def inlined_before() -> Rewrite:
 
 def factor_that_changes() -> Rewrite:
     """A factor is taken out of the sum that is another in every iteration."""
-    edit = edit_of(scaled, s.lift_reduce_constant, "x[_] = 0")
+    edit = edit_of(scaled, schedule.lift_reduce_constant, "x[_] = 0")
 
     def made(stmt: Stmt) -> Block:
         if isinstance(stmt, Reduce):
@@ -524,7 +526,7 @@ def factor_that_changes() -> Rewrite:
 
 def sum_scaled_from_one() -> Rewrite:
     """The sum whose factor is taken out begins at one."""
-    edit = edit_of(scaled, s.lift_reduce_constant, "x[_] = 0")
+    edit = edit_of(scaled, schedule.lift_reduce_constant, "x[_] = 0")
     ((start, reading),) = edit.readings.items()
     one = replace(start, value=Const(1))
     (over,) = edit.new.body
@@ -535,7 +537,7 @@ def sum_scaled_from_one() -> Rewrite:
 
 def rows_exchanged() -> Rewrite:
     """Of a buffer that is taken apart, a read is of the other part."""
-    edit = edit_of(pair, s.unroll_buffer, "t", 0)
+    edit = edit_of(pair, schedule.unroll_buffer, "t", 0)
     names = [one.name for one in walk(edit.new.body) if isinstance(one, Alloc)]
 
     def made(stmt: Stmt) -> Block:

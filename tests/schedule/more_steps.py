@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from steps import gemm, running, square, squares, tiled, two
 
-from exogpu import proc
-from exogpu import schedule as s
+from exogpu import proc, schedule
 from exogpu.api import Procedure
 
 
@@ -81,91 +80,108 @@ def parted(n: size, x: f32[n] @ DRAM):
 
 
 ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
-    "divide_dim": (rows, lambda p: s.divide_dim(p, "t", 0, 4)),
-    "divide_dim of blocks": (blocked, lambda p: s.divide_dim(p, "t", 0, 4)),
-    "mult_dim": (tiled, lambda p: s.mult_dim(p, "t", 0)),
-    "mult_dim back": (s.divide_dim(rows, "t", 0, 4), lambda p: s.mult_dim(p, "t", 0)),
-    "commute_expr": (gemm, lambda p: s.commute_expr(p, "C[_] += _", "A[i, k] * B[k, j]")),
+    "divide_dim": (rows, lambda p: schedule.divide_dim(p, "t", 0, 4)),
+    "divide_dim of blocks": (blocked, lambda p: schedule.divide_dim(p, "t", 0, 4)),
+    "mult_dim": (tiled, lambda p: schedule.mult_dim(p, "t", 0)),
+    "mult_dim back": (schedule.divide_dim(rows, "t", 0, 4), lambda p: schedule.mult_dim(p, "t", 0)),
+    "commute_expr": (gemm, lambda p: schedule.commute_expr(p, "C[_] += _", "A[i, k] * B[k, j]")),
     "commute_expr inside": (
         nested,
-        lambda p: s.commute_expr(p, "y[_] = _", "(x[i] + z[i]) * x[n - i - 1]"),
+        lambda p: schedule.commute_expr(p, "y[_] = _", "(x[i] + z[i]) * x[n - i - 1]"),
     ),
-    "commute_expr first": (nested, lambda p: s.commute_expr(p, "y[_] = _", "_")),
-    "bind_window": (squares, lambda p: s.bind_window(p, "i", "x[0:n]", "w")),
+    "commute_expr first": (nested, lambda p: schedule.commute_expr(p, "y[_] = _", "_")),
+    "bind_window": (squares, lambda p: schedule.bind_window(p, "i", "x[0:n]", "w")),
     "bind_window of a row": (
         gemm,
-        lambda p: s.bind_window(p, "for j in _: _", "A[i, 0:K]", "row"),
+        lambda p: schedule.bind_window(p, "for j in _: _", "A[i, 0:K]", "row"),
     ),
-    "extend_loop": (two, lambda p: s.extend_loop(p, "i", -1, "n + 2")),
-    "fill_zero": (guarded_copy, lambda p: s.fill_zero(p, "if _: _")),
+    "extend_loop": (two, lambda p: schedule.extend_loop(p, "i", -1, "n + 2")),
+    "fill_zero": (guarded_copy, lambda p: schedule.fill_zero(p, "if _: _")),
     "fission of a guard": (
         in_a_guard,
-        lambda p: s.fission(p, s.find(p, "for i in _: _").after()),
+        lambda p: schedule.fission(p, schedule.find(p, "for i in _: _").after()),
     ),
     "fission of several": (
         gemm,
-        lambda p: s.fission(p, s.find(p, "C[_] = _").after(), 2),
+        lambda p: schedule.fission(p, schedule.find(p, "C[_] = _").after(), 2),
     ),
-    "lift_scope of a loop": (loop_in_a_guard, lambda p: s.lift_scope(p, "for i in _: _")),
-    "resize_dim folded": (staged, lambda p: s.resize_dim(p, "t", 0, 2, fold=True)),
-    "simplify in ranges": (parted, s.simplify),
+    "lift_scope of a loop": (loop_in_a_guard, lambda p: schedule.lift_scope(p, "for i in _: _")),
+    "resize_dim folded": (staged, lambda p: schedule.resize_dim(p, "t", 0, 2, fold=True)),
+    "simplify in ranges": (parted, schedule.simplify),
     "mult_loops of a tile": (
-        s.divide_loop(square, "j", 4, ["jo", "ji"]),
-        lambda p: s.mult_loops(p, "jo", "j"),
+        schedule.divide_loop(square, "j", 4, ["jo", "ji"]),
+        lambda p: schedule.mult_loops(p, "jo", "j"),
     ),
 }
 
 REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
-    "divide_dim": (lambda: s.divide_dim(rows, "t", 1, 4), "X991.*has no dimension 1"),
-    "divide_dim by nothing": (lambda: s.divide_dim(rows, "t", 0, 0), "X991.*positive number"),
-    "mult_dim": (lambda: s.mult_dim(rows, "t", 0), "X991.*has no two dimensions"),
+    "divide_dim": (lambda: schedule.divide_dim(rows, "t", 1, 4), "X991.*has no dimension 1"),
+    "divide_dim by nothing": (
+        lambda: schedule.divide_dim(rows, "t", 0, 0),
+        "X991.*positive number",
+    ),
+    "mult_dim": (lambda: schedule.mult_dim(rows, "t", 0), "X991.*has no two dimensions"),
     "commute_expr": (
-        lambda: s.commute_expr(gemm, "C[_] += _", "A[i, k] - B[k, j]"),
+        lambda: schedule.commute_expr(gemm, "C[_] += _", "A[i, k] - B[k, j]"),
         "X991.*has no sum or product",
     ),
-    "commute_expr of a loop": (lambda: s.commute_expr(gemm, "k", "_"), "X991.*no assignment"),
-    "bind_window": (lambda: s.bind_window(squares, "i", "x[0:n, 0]", "w"), "X991.*1 dimensions"),
+    "commute_expr of a loop": (
+        lambda: schedule.commute_expr(gemm, "k", "_"),
+        "X991.*no assignment",
+    ),
+    "bind_window": (
+        lambda: schedule.bind_window(squares, "i", "x[0:n, 0]", "w"),
+        "X991.*1 dimensions",
+    ),
     "bind_window too small": (
-        lambda: s.bind_window(squares, "i", "x[1:n]", "w"),
+        lambda: schedule.bind_window(squares, "i", "x[1:n]", "w"),
         "X992.*out of bounds",
     ),
     "extend_loop": (
-        lambda: s.extend_loop(two, "i", 1, "n"),
+        lambda: schedule.extend_loop(two, "i", 1, "n"),
         r"X992.*would not run, and its result is read.*`x\[i\] = 1`.*n = 1",
     ),
-    "fill_zero": (lambda: s.fill_zero(in_a_guard, "if _: _"), "X991.*more than one assignment"),
+    "fill_zero": (
+        lambda: schedule.fill_zero(in_a_guard, "if _: _"),
+        "X991.*more than one assignment",
+    ),
     "fill_zero of what is kept": (
-        lambda: s.fill_zero(staged, "if _: _"),
+        lambda: schedule.fill_zero(staged, "if _: _"),
         r"X992: fill_zero: .*out of bounds|X992: fill_zero: a value.*another's",
     ),
     "fission levels": (
-        lambda: s.fission(two, s.find(two, "x[_] = _").after(), 2),
+        lambda: schedule.fission(two, schedule.find(two, "x[_] = _").after(), 2),
         "X991.*2 statements are not around",
     ),
     "fission of several": (
-        lambda: s.fission(in_a_guard, s.find(in_a_guard, "for i in _: _").after(), 2),
+        lambda: schedule.fission(in_a_guard, schedule.find(in_a_guard, "for i in _: _").after(), 2),
         r"X992: fission: a dependence \(WAR\) would be reversed: `y\[0\].*`x\[i\] = 0`.*m = 4",
     ),
     "fission at an end": (
-        lambda: s.fission(in_a_guard, s.find(in_a_guard, "x[_] = _").after()),
+        lambda: schedule.fission(in_a_guard, schedule.find(in_a_guard, "x[_] = _").after()),
         "X991.*nothing is on one side",
     ),
-    "lift_scope of a loop": (lambda: s.lift_scope(gemm, "for k in _: _"), "X991.*not alone"),
+    "lift_scope of a loop": (lambda: schedule.lift_scope(gemm, "for k in _: _"), "X991.*not alone"),
     "lift_scope of a nest": (
-        lambda: s.lift_scope(square, "for j in _: _"),
+        lambda: schedule.lift_scope(square, "for j in _: _"),
         "X991.*around the loop is no `if`",
     ),
     "resize_dim folded too small": (
-        lambda: s.resize_dim(staged, "t", 0, 1, fold=True),
+        lambda: schedule.resize_dim(staged, "t", 0, 1, fold=True),
         r"X992: resize_dim: a value.*another's: `y\[k - 1\].*`t\[0\] = .*n = 2",
     ),
     "resize_dim folded to a size": (
-        lambda: s.resize_dim(staged, "t", 0, "n", fold=True),
+        lambda: schedule.resize_dim(staged, "t", 0, "n", fold=True),
         "X991.*no constant",
     ),
     "mult_loops": (
-        lambda: s.mult_loops(s.fission(running, s.find(running, "t = 0").after()), "i", "j"),
+        lambda: schedule.mult_loops(
+            schedule.fission(running, schedule.find(running, "t = 0").after()), "i", "j"
+        ),
         "X991",
     ),
-    "stage_mem of nothing": (lambda: s.stage_mem(squares, "i", "z[0:n]", "t"), "X991.*no variable"),
+    "stage_mem of nothing": (
+        lambda: schedule.stage_mem(squares, "i", "z[0:n]", "t"),
+        "X991.*no variable",
+    ),
 }

@@ -9,9 +9,9 @@ import numpy as np
 from steps import data
 
 from exogpu import ExoGpuError
+from exogpu.interpreter import elementwise
 from exogpu.ir.nodes import Add, Assign, Block, CExpr, For, If, Int, Point, Proc, Reduce, Stmt
 from exogpu.ir.walk import blocks, walk
-from exogpu.meaning import naive
 from exogpu.schedule.rewrite import Copy, Image, Rewrite, map_reads
 
 
@@ -137,11 +137,11 @@ def differ(old: Proc, new: Proc, sizes: dict[str, int]) -> bool:
             for _ in range(2)
         )
         try:
-            naive.run(old, before)
+            elementwise.run(old, before)
         except ExoGpuError:  # it does not admit the sizes
             return False
         try:
-            naive.run(new, after)
+            elementwise.run(new, after)
         except ExoGpuError:  # out of bounds, or a value that nobody wrote
             return True
         if any(not np.array_equal(before[n], after[n]) for n in given):

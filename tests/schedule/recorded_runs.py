@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from random import Random
 
-from exogpu.ir.names import Sym
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import control_variables, evaluate, holds
 from exogpu.symbolic.steps.record import Cell, Formula, Nth, Number, Program, Statement, Value
 

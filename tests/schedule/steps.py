@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from exogpu import ExoGpuError, proc
+import exogpu
+from exogpu import ExoGpuError
 from exogpu.api import Procedure
+from exogpu.interpreter.values import NUMPY
 from exogpu.ir.nodes import ControlParam, DataParam, Proc
 from exogpu.ir.scalars import INTEGERS
 from exogpu.ir.walk import evaluate
-from exogpu.meaning.values import NUMPY
 
 
-@proc
+@exogpu.proc
 def gemm(M: size, N: size, K: size, A: f32[M, K] @ DRAM, B: f32[K, N] @ DRAM, C: f32[M, N] @ DRAM):
     for i in seq(0, M):
         for j in seq(0, N):
@@ -21,21 +22,21 @@ def gemm(M: size, N: size, K: size, A: f32[M, K] @ DRAM, B: f32[K, N] @ DRAM, C:
                 C[i, j] += A[i, k] * B[k, j]
 
 
-@proc
+@exogpu.proc
 def even(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
     assert n % 4 == 0
     for i in seq(0, n):
         y[i] = 2 * x[i]
 
 
-@proc
+@exogpu.proc
 def two(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
     for i in seq(0, n):
         x[i] = 1
         y[i] = x[i]
 
 
-@proc
+@exogpu.proc
 def apart(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
     for i in seq(0, n):
         x[i] = 1
@@ -43,40 +44,40 @@ def apart(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
         y[j] = x[j]
 
 
-@proc
+@exogpu.proc
 def carried(n: size, x: f32[n + 1] @ DRAM):
     for i in seq(0, n):
         x[i + 1] = x[i] + 1
 
 
-@proc
+@exogpu.proc
 def skewed(n: size, x: f32[n + 1, n + 1] @ DRAM):
     for i in seq(0, n):
         for j in seq(0, n):
             x[i + 1, j] = x[i, j + 1] + 1
 
 
-@proc
+@exogpu.proc
 def square(m: size, n: size, x: f32[m, n] @ DRAM):
     for i in seq(0, m):
         for j in seq(0, n):
             x[i, j] = 3
 
 
-@proc
+@exogpu.proc
 def four(m: size, x: f32[m, 4] @ DRAM):
     for i in seq(0, m):
         for j in seq(0, 4):
             x[i, j] += 3
 
 
-@proc
+@exogpu.proc
 def shorts(x: f32[8] @ DRAM):
     for i in seq(0, 3):
         x[2 * i] = x[i] + 1
 
 
-@proc
+@exogpu.proc
 def pieces(n: size, x: f32[n] @ DRAM):
     assert n >= 3
     for i in seq(0, 3):
@@ -85,7 +86,7 @@ def pieces(n: size, x: f32[n] @ DRAM):
         x[i] = 7
 
 
-@proc
+@exogpu.proc
 def gap(n: size, x: f32[n] @ DRAM):
     assert n >= 4
     for i in seq(0, 3):
@@ -94,7 +95,7 @@ def gap(n: size, x: f32[n] @ DRAM):
         x[i] = 7
 
 
-@proc
+@exogpu.proc
 def reversed_fuse(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
     for i in seq(0, n):
         x[i] = 1
@@ -102,28 +103,28 @@ def reversed_fuse(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
         y[j] = x[n - 1 - j]
 
 
-@proc
+@exogpu.proc
 def order(x: f32[4] @ DRAM, y: f32[4] @ DRAM):
     x[0] = 1
     y[0] = 2
     y[1] = x[0]
 
 
-@proc
+@exogpu.proc
 def guarded(m: size, n: size, x: f32[n] @ DRAM):
     for i in seq(0, n):
         if m > 3:
             x[i] = 0
 
 
-@proc
+@exogpu.proc
 def guarded_by_i(n: size, x: f32[n] @ DRAM):
     for i in seq(0, n):
         if i > 3:
             x[i] = 0
 
 
-@proc
+@exogpu.proc
 def tail(C: f32[8] @ DRAM):
     tmp: f32[8] @ DRAM
     for i in seq(0, 8):
@@ -134,14 +135,14 @@ def tail(C: f32[8] @ DRAM):
             C[i] = tmp[i]
 
 
-@proc
+@exogpu.proc
 def tail_read(C: f32[8] @ DRAM):
     for i in seq(0, 8):
         if i < 6:
             C[i] = 0
 
 
-@proc
+@exogpu.proc
 def dead(n: size, x: f32[n] @ DRAM):
     for i in seq(0, n):
         x[i] = 5
@@ -149,13 +150,13 @@ def dead(n: size, x: f32[n] @ DRAM):
         x[i] = 6
 
 
-@proc
+@exogpu.proc
 def last(n: size, x: f32[n] @ DRAM, y: f32[1] @ DRAM):
     for i in seq(0, n):
         y[0] = x[i]
 
 
-@proc
+@exogpu.proc
 def scalar(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
     for i in seq(0, n):
         t: f32 @ DRAM
@@ -163,7 +164,7 @@ def scalar(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
         y[i] = t * t
 
 
-@proc
+@exogpu.proc
 def running(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
     t: f32 @ DRAM
     t = 0
@@ -172,7 +173,7 @@ def running(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
         y[i] = t
 
 
-@proc
+@exogpu.proc
 def outside(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
     t: f32 @ DRAM
     for i in seq(0, n):
@@ -180,7 +181,7 @@ def outside(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
         y[i] = t
 
 
-@proc
+@exogpu.proc
 def kept_for_the_next(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
     t: f32 @ DRAM
     for i in seq(0, n):
@@ -189,7 +190,7 @@ def kept_for_the_next(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
         t = x[i]
 
 
-@proc
+@exogpu.proc
 def wide(y: f32[4] @ DRAM):
     t: f32[8] @ DRAM
     for i in seq(0, 4):
@@ -198,7 +199,7 @@ def wide(y: f32[4] @ DRAM):
         y[i] = t[i + 2]
 
 
-@proc
+@exogpu.proc
 def tiled(x: f32[8, 4] @ DRAM, y: f32[8, 4] @ DRAM):
     unused: f32[2] @ DRAM
     t: f32[8, 4] @ DRAM
@@ -210,7 +211,7 @@ def tiled(x: f32[8, 4] @ DRAM, y: f32[8, 4] @ DRAM):
             y[i, j] = t[i, 3 - j]
 
 
-@proc
+@exogpu.proc
 def one_after_the_other(x: f32[4] @ DRAM, y: f32[4] @ DRAM):
     t: f32 @ DRAM
     t = x[0]
@@ -221,7 +222,7 @@ def one_after_the_other(x: f32[4] @ DRAM, y: f32[4] @ DRAM):
     y[2] = u + 2
 
 
-@proc
+@exogpu.proc
 def both_at_once(x: f32[4] @ DRAM, y: f32[4] @ DRAM):
     t: f32 @ DRAM
     t = x[0]
@@ -230,20 +231,20 @@ def both_at_once(x: f32[4] @ DRAM, y: f32[4] @ DRAM):
     y[1] = t + u
 
 
-@proc
+@exogpu.proc
 def windowed(x: f32[8] @ DRAM, y: f32[4] @ DRAM):
     w = x[4:8]
     for i in seq(0, 4):
         y[i] = w[i]
 
 
-@proc
+@exogpu.proc
 def squares(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
     for i in seq(0, n):
         y[i] = x[i] * x[i]
 
 
-@proc
+@exogpu.proc
 def tidied(n: size, x: f32[n] @ DRAM):
     assert n >= 4
     for k in seq(0, 4):
@@ -252,13 +253,13 @@ def tidied(n: size, x: f32[n] @ DRAM):
                 x[(4 * k + i) / 4] = 0
 
 
-@proc
+@exogpu.proc
 def passed(x: f32[4] @ DRAM):
     x[0] = 0
     pass
 
 
-@proc
+@exogpu.proc
 def calling(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
     for i in seq(0, 2):
         squares(n, x[:], y[:])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from exogpu import proc
-from exogpu import schedule as s
+from exogpu import proc, schedule
 from exogpu.api import Procedure
 
 
@@ -112,48 +111,51 @@ def not_always_read_so(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
 
 
 ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
-    "sum_by_exchange": (summed, lambda p: s.sum_by_exchange(p, "j #1", "u")),
-    "sum_by_exchange on": (summed_on, lambda p: s.sum_by_exchange(p, "j #1", "u")),
-    "merge_ifs": (twice_guarded, lambda p: s.merge_ifs(p, "if i < m: _")),
-    "apply_at_writes": (under_relu, lambda p: s.apply_at_writes(p, "t")),
+    "sum_by_exchange": (summed, lambda p: schedule.sum_by_exchange(p, "j #1", "u")),
+    "sum_by_exchange on": (summed_on, lambda p: schedule.sum_by_exchange(p, "j #1", "u")),
+    "merge_ifs": (twice_guarded, lambda p: schedule.merge_ifs(p, "if i < m: _")),
+    "apply_at_writes": (under_relu, lambda p: schedule.apply_at_writes(p, "t")),
 }
 
 REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     "sum_by_exchange": (
-        lambda: s.sum_by_exchange(used_afterwards, "j #1", "u"),
+        lambda: schedule.sum_by_exchange(used_afterwards, "j #1", "u"),
         "X99[23].*sum_by_exchange",
     ),
     "sum_by_exchange of a parameter": (
-        lambda: s.sum_by_exchange(others, "j", "u"),
+        lambda: schedule.sum_by_exchange(others, "j", "u"),
         "X991.*no power of two",
     ),
     "sum_by_exchange of products": (
-        lambda: s.sum_by_exchange(others, "j #1", "u"),
+        lambda: schedule.sum_by_exchange(others, "j #1", "u"),
         "X991.*more than adding elements",
     ),
     "sum_by_exchange to many": (
-        lambda: s.sum_by_exchange(others, "j #2", "u"),
+        lambda: schedule.sum_by_exchange(others, "j #2", "u"),
         "X991.*to one element",
     ),
     "apply_at_writes of two functions": (
-        lambda: s.apply_at_writes(under_two, "t"),
+        lambda: schedule.apply_at_writes(under_two, "t"),
         "X991.*t is read under relu and tf32",
     ),
     "apply_at_writes of a product": (
-        lambda: s.apply_at_writes(of_a_product, "t"),
+        lambda: schedule.apply_at_writes(of_a_product, "t"),
         "X99[23].*apply_at_writes",
     ),
     "apply_at_writes narrowed": (
-        lambda: s.apply_at_writes(narrowed, "t"),
+        lambda: schedule.apply_at_writes(narrowed, "t"),
         "X99[23].*apply_at_writes",
     ),
     "apply_at_writes of itself": (
-        lambda: s.apply_at_writes(not_always_read_so, "t"),
+        lambda: schedule.apply_at_writes(not_always_read_so, "t"),
         "X991.*not only assigned, and read under a function",
     ),
     "apply_at_writes of nothing": (
-        lambda: s.apply_at_writes(summed, "t"),
+        lambda: schedule.apply_at_writes(summed, "t"),
         "X991.*",
     ),
-    "merge_ifs": (lambda: s.merge_ifs(twice_guarded, "if i < m: _ #1"), "X991.*more than an `if`"),
+    "merge_ifs": (
+        lambda: schedule.merge_ifs(twice_guarded, "if i < m: _ #1"),
+        "X991.*more than an `if`",
+    ),
 }

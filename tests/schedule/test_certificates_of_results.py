@@ -18,24 +18,23 @@ from steps import gemm
 from sum_steps import summed, summed_on, under_relu
 from write_steps import indexed, scalar
 
-from exogpu import proc
-from exogpu import schedule as s
+from exogpu import proc, schedule
 from exogpu.api import Procedure
 from exogpu.ir.nodes import Assign, Block, Const, DExpr, Proc, Reduce, Stmt
 from exogpu.ir.scalars import INTEGERS, Constant, Convert, Operation
 from exogpu.ir.types import DataType
 from exogpu.ir.walk import map_blocks
-from exogpu.schedule.certifying import chain as certifying
-from exogpu.schedule.equivalence import Comparison, Differ
+from exogpu.schedule.certificates import chain
+from exogpu.schedule.checking.equivalence import Comparison, Differ
+from exogpu.schedule.checking.stored_terms import Unclear
+from exogpu.schedule.reparse import out_of_scope
 from exogpu.schedule.rewrite import Rewrite
-from exogpu.schedule.scopes import out_of_scope
-from exogpu.schedule.terms import Unclear
 from exogpu.solvers import smt, smtlib
 from exogpu.symbolic.certificate.strict_json import MalformedError
 from exogpu.symbolic.encode.witness import WitnessError
-from exogpu.symbolic.steps import record_json, witnesses
-from exogpu.symbolic.steps.normal import Leaf, Stored, Tree, as_numbers, exactly
-from exogpu.symbolic.steps.obliged import UnlikeError, obliged
+from exogpu.symbolic.steps import record_json, sums_json
+from exogpu.symbolic.steps.normal_form import Leaf, Stored, Tree, as_numbers, exactly
+from exogpu.symbolic.steps.step_certificate import UnlikeError, obliged
 from tests.schedule.careless import inlined_after_a_change, inlined_before
 
 Json = dict[str, Any]
@@ -66,26 +65,26 @@ def changed_later(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
 
 
 def staged(p: Procedure) -> Procedure:
-    return s.stage_sum(p, "for k in _: _", "y[i]", "t")
+    return schedule.stage_sum(p, "for k in _: _", "y[i]", "t")
 
 
 def recorded(p: Procedure) -> list[tuple[Json, Json]]:
     """The records and witnesses of the last step of a procedure, right ones."""
-    made = s.derivation(p)
+    made = schedule.derivation(p)
     assert made is not None
     return recorded_of(made.edit)
 
 
 def recorded_of(edit: Rewrite) -> list[tuple[Json, Json]]:
     """The same of a rewriting, right or wrong, in parts."""
-    found = certifying.records(edit)
-    return [(record_json.to_json(r), witnesses.to_json(w)) for r, w in found]
+    found = chain.records(edit)
+    return [(record_json.to_json(r), sums_json.any_witness_to_json(w)) for r, w in found]
 
 
 def failing(record: Json, witness: Json) -> set[str]:
     """The kinds of claims that a solver does not confirm."""
     read = record_json.record_of(record)
-    obligations = obliged(read, witnesses.witness_of(witness, read))
+    obligations = obliged(read, sums_json.witness_of(witness, read))
     asked = [(one.kind, smt.ask_z3(smtlib.plain(one.smt)).word) for one in obligations]
     return {kind for kind, word in asked if word != "unsat"}
 
@@ -160,14 +159,18 @@ def test_each_kind_of_claim_about_sums_is_needed(kind: str) -> None:
 def test_an_element_that_may_be_another_is_told_apart() -> None:
     """The whole would read x[0] before it is written, the parts after that."""
     edit = next(
-        iter(s.merge_writes.__wrapped__(read_beside.ir, s.find(read_beside, "x[_] = _").path))
+        iter(
+            schedule.merge_writes.__wrapped__(
+                read_beside.ir, schedule.find(read_beside, "x[_] = _").path
+            )
+        )
     )
-    assert certifying.uncertified(edit).startswith("sat: What `x[i] = a[i]`")
-    assert "not written before" in certifying.uncertified(edit)
+    assert chain.uncertified(edit).startswith("sat: What `x[i] = a[i]`")
+    assert "not written before" in chain.uncertified(edit)
 
 
 def test_elements_that_are_said_to_be_one_are() -> None:
-    record, witness = recorded(s.bind_expr(indexed, "y[_] = _", "x[i] * 3", "t"))[0]
+    record, witness = recorded(schedule.bind_expr(indexed, "y[_] = _", "x[i] * 3", "t"))[0]
     assert failing(record, witness) == set()
     (classes,) = witness["elements"]
     # The whole reads another element than the part does.
@@ -188,14 +191,14 @@ STEPS: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
     "stage_sum": (squares_of, staged),
     "stage_sum of a product": (
         gemm,
-        lambda p: s.stage_sum(p, "for k in _: _", "C[i, j]", "t"),
+        lambda p: schedule.stage_sum(p, "for k in _: _", "C[i, j]", "t"),
     ),
-    "sum_by_exchange": (summed, lambda p: s.sum_by_exchange(p, "j #1", "u")),
-    "sum_by_exchange on": (summed_on, lambda p: s.sum_by_exchange(p, "j #1", "u")),
-    "apply_at_writes": (under_relu, lambda p: s.apply_at_writes(p, "t")),
-    "add_loop": (scalar, lambda p: s.add_loop(p, "t = _", "j", 4)),
-    "bind_expr": (indexed, lambda p: s.bind_expr(p, "y[_] = _", "x[i] * 3", "t")),
-    "inline_assign": (changed_later, lambda p: s.inline_assign(p, "t = _")),
+    "sum_by_exchange": (summed, lambda p: schedule.sum_by_exchange(p, "j #1", "u")),
+    "sum_by_exchange on": (summed_on, lambda p: schedule.sum_by_exchange(p, "j #1", "u")),
+    "apply_at_writes": (under_relu, lambda p: schedule.apply_at_writes(p, "t")),
+    "add_loop": (scalar, lambda p: schedule.add_loop(p, "t = _", "j", 4)),
+    "bind_expr": (indexed, lambda p: schedule.bind_expr(p, "y[_] = _", "x[i] * 3", "t")),
+    "inline_assign": (changed_later, lambda p: schedule.inline_assign(p, "t = _")),
 }
 
 
@@ -222,11 +225,11 @@ def careless(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_mistake_that_is_seen_is_never_certified(name: str, careless: None) -> None:
     before, step = STEPS[name]
-    made = s.derivation(step(before))
+    made = schedule.derivation(step(before))
     assert made is not None
     refused = 0
     for edit in mutations(made.edit):
-        if out_of_scope(edit.new) is not None or certifying.uncertified(edit):
+        if out_of_scope(edit.new) is not None or chain.uncertified(edit):
             refused += 1
             continue
         for size in (1, 2, 3, 5):
@@ -274,10 +277,10 @@ def test_what_is_computed_again_and_again_is_counted(
     one: str, other: str, right: bool, careless: None
 ) -> None:
     """Sums whose terms have no one counterpart are the same if each has one term."""
-    moved = s.apply_at_writes(under_relu, "t")
+    moved = schedule.apply_at_writes(under_relu, "t")
     old, new = with_more(under_relu, MORE[one]), with_more(moved, MORE[other])
     for edit in (Rewrite(old, new, by_results=True), Rewrite(new, old, by_results=True)):
-        assert (not certifying.uncertified(edit)) == right
+        assert (not chain.uncertified(edit)) == right
 
 
 # --- attacks ------------------------------------------------------------------------------------

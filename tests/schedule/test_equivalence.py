@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from programs import program
 from steps import gemm
 
-from exogpu import ExoGpuError, proc
-from exogpu import schedule as s
+from exogpu import ExoGpuError, proc, schedule
 from exogpu.analysis.bounds import violations
 from exogpu.api import Procedure
-from exogpu.schedule import equivalence
-from exogpu.schedule.terms import Terms
-from exogpu.solvers import isl_unions as un
-from exogpu.solvers.workers import cuts
+from exogpu.schedule.checking import equivalence
+from exogpu.schedule.checking.stored_terms import Terms
+from exogpu.solvers import isl_unions, processes
+from exogpu.solvers.processes import cuts
 from tests.texts import made
 
 HEAD = (
@@ -147,28 +146,28 @@ UNDECIDED = {
 @pytest.mark.parametrize("name", EQUAL)
 def test_equivalent(name: str) -> None:
     other = product(EQUAL[name])
-    assert s.equivalent(gemm, other) == s.Equivalence("equivalent")
+    assert schedule.equivalent(gemm, other) == schedule.Equivalence("equivalent")
     assert gemm.equivalent_to(other) and other.equivalent_to(gemm)
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_different(name: str) -> None:
     other = product(DIFFERENT[name])
-    for found in (s.equivalent(gemm, other), s.equivalent(other, gemm)):
+    for found in (schedule.equivalent(gemm, other), schedule.equivalent(other, gemm)):
         assert found.word == "different" and not found
         assert found.sizes is not None and "first at M = 1, N = 1, K = " in found.reason
 
 
 @pytest.mark.parametrize("name", UNDECIDED)
 def test_undecided(name: str) -> None:
-    assert s.equivalent(gemm, product(UNDECIDED[name])).word == "undecided"
+    assert schedule.equivalent(gemm, product(UNDECIDED[name])).word == "undecided"
 
 
 def test_different_is_said_of_results_alone() -> None:
     """Terms that only look different: what both leave is the same."""
     one = product(DIFFERENT["a sum"])
     other = product(DIFFERENT["a sum"].replace("X[i, k] + Y[k, j]", "Y[k, j] + X[i, k]"))
-    found = s.equivalent(one, other)
+    found = schedule.equivalent(one, other)
     assert found.word == "undecided" and "there the results were the same" in found.reason
 
 
@@ -198,8 +197,8 @@ def by_columns(M: size, K: size, x: f32[M, K] @ DRAM, y: f32[M] @ DRAM):
 
 
 def test_sums_within_expressions() -> None:
-    assert s.equivalent(activation(0), by_columns)
-    assert s.equivalent(activation(1), by_columns).word == "different"
+    assert schedule.equivalent(activation(0), by_columns)
+    assert schedule.equivalent(activation(1), by_columns).word == "different"
 
 
 def with_sum(form: str) -> Procedure:
@@ -224,13 +223,13 @@ def with_sum(form: str) -> Procedure:
     ],
 )
 def test_the_places_of_what_is_read_count(one: str, other: str) -> None:
-    assert s.equivalent(with_sum(one), with_sum(one))
-    assert not s.equivalent(with_sum(one), with_sum(other))
+    assert schedule.equivalent(with_sum(one), with_sum(one))
+    assert not schedule.equivalent(with_sum(one), with_sum(other))
 
 
 def test_products_of_three_round_in_their_order() -> None:
     one, other = with_sum("x[i] * y[i] * x[0]"), with_sum("x[0] * y[i] * x[i]")
-    assert s.equivalent(one, one) and not s.equivalent(one, other)
+    assert schedule.equivalent(one, one) and not schedule.equivalent(one, other)
 
 
 def stored(dtype: str) -> Procedure:
@@ -246,7 +245,10 @@ def test_storage_in_another_type_is_another_value() -> None:
     types = ("f16", "bf16", "f32", "f64")
     for one in types:
         for other in types:
-            assert bool(s.equivalent(stored(one), stored(other))) == (one == other), (one, other)
+            assert bool(schedule.equivalent(stored(one), stored(other))) == (one == other), (
+                one,
+                other,
+            )
 
 
 @proc
@@ -276,13 +278,13 @@ def from_one(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
 
 
 def test_recurrences() -> None:
-    assert s.equivalent(running, carried)
-    assert s.equivalent(running, from_one).word == "different"
+    assert schedule.equivalent(running, carried)
+    assert schedule.equivalent(running, from_one).word == "different"
 
 
 def test_parameters_correspond_by_place() -> None:
-    assert s.equivalent(gemm, running).word == "different"
-    assert s.equivalent(activation(0), running).word == "different"
+    assert schedule.equivalent(gemm, running).word == "different"
+    assert schedule.equivalent(activation(0), running).word == "different"
 
 
 # --- careless comparisons -----------------------------------------------------------------------
@@ -301,15 +303,15 @@ ADDED_TWICE = """
     ("owner", "name", "found", "one", "other"),
     [
         (Terms, "_apart", lambda *_: None, "Z[i, j] = X[i, 0]", ADDED_TWICE),
-        (un, "is_function", lambda _: True, EQUAL["in another order"], UNDECIDED["twice"]),
+        (isl_unions, "is_function", lambda _: True, EQUAL["in another order"], UNDECIDED["twice"]),
         (equivalence, "same_term", lambda *_: True, DIFFERENT["a sum"], EQUAL["slices"]),
     ],
 )
 def test_each_condition_is_needed(monkeypatch, owner, name, found, one, other) -> None:
     first, second = product(one), product(other)
-    assert not s.equivalent(first, second)
+    assert not schedule.equivalent(first, second)
     monkeypatch.setattr(owner, name, found)
-    assert s.equivalent(first, second)
+    assert schedule.equivalent(first, second)
 
 
 # --- random programs ----------------------------------------------------------------------------
@@ -355,8 +357,8 @@ def any_change(seed: int) -> None:
         return  # it is no program any more
     if any(p.ir is None or violations(p.ir) for p in (first, second)):
         return  # it is ill-formed, or leaves its variables
-    assert s.equivalent(first, first).word != "different"
-    found = s.equivalent(first, second)
+    assert schedule.equivalent(first, first).word != "different"
+    found = schedule.equivalent(first, second)
     words[found.word] += 1
     same = all(
         (one == other).all()
@@ -388,7 +390,7 @@ def pair() -> tuple[Procedure, Procedure]:
 
 def test_relations_of_many_pieces_are_compared_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    apart = equivalence.isolated
+    apart = processes.isolated
     monkeypatch.setattr(equivalence, "FEW", 0)
     monkeypatch.setattr(equivalence, "isolated", lambda *a: (asked.append(1), apart(*a))[1])
     whole, copied = pair()
@@ -433,8 +435,8 @@ def test_a_comparison_that_does_not_end_is_undecided(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_functions_of_many_pieces(pieces: list[str], function: bool) -> None:
-    found = un.relation([], pieces)
-    assert un.is_function(found) == found.is_single_valued() == function
+    found = isl_unions.relation([], pieces)
+    assert isl_unions.is_function(found) == found.is_single_valued() == function
 
 
 # --- 0 and -0 ---------------------------------------------------------------------------------
@@ -457,13 +459,13 @@ def test_constants_of_two_signs_are_two(one: str, other: str) -> None:
 
 def test_a_constant_of_another_sign_is_put_in_its_place_by_no_exact_step() -> None:
     p = of_constant("1.0 * 0.0")
-    product = s.find(p, "x[_] = _").expressions()[0]
-    assert s.assumptions(s.rewrite_expr(p, "x[_] = _", product, "1.0 * -0.0"))
+    product = schedule.find(p, "x[_] = _").expressions()[0]
+    assert schedule.assumptions(schedule.rewrite_expr(p, "x[_] = _", product, "1.0 * -0.0"))
     p = of_constant("1.0 / 0.0")
-    quotient = s.find(p, "x[_] = _").expressions()[0]
+    quotient = schedule.find(p, "x[_] = _").expressions()[0]
     with pytest.raises(ExoGpuError, match="divides by zero"):
-        s.rewrite_expr(p, "x[_] = _", quotient, "1.0 / -0.0")
+        schedule.rewrite_expr(p, "x[_] = _", quotient, "1.0 / -0.0")
     negative = of_constant("-0.0")
     with pytest.raises(ExoGpuError, match="X991"):
-        s.replace(of_constant("0.0"), "i", negative)
-    assert s.replace(of_constant("-0.0"), "i", negative)
+        schedule.replace(of_constant("0.0"), "i", negative)
+    assert schedule.replace(of_constant("-0.0"), "i", negative)

@@ -12,21 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from exogpu import schedule as s
+from exogpu import schedule
 from exogpu.api import Procedure
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.interpreter.values import NUMPY, stored
 from exogpu.ir.types import FLOATS, DataType
-from exogpu.meaning.values import NUMPY, stored
-from exogpu.result.errors import ExoGpuError
-from exogpu.schedule import alike, terms
-from exogpu.schedule.certifying import chain as certifying
-from exogpu.schedule.equivalence import Comparison, Differ, _called
+from exogpu.schedule.certificates import chain
+from exogpu.schedule.checking import statement_model, stored_terms
+from exogpu.schedule.checking.equivalence import Comparison, Differ, _called
+from exogpu.schedule.checking.stored_terms import Unclear
 from exogpu.schedule.rewrite import Rewrite
-from exogpu.schedule.terms import Unclear
 from exogpu.solvers import smt, smtlib
 from exogpu.symbolic.encode.witness import WitnessError
-from exogpu.symbolic.steps import record_json, witnesses
-from exogpu.symbolic.steps.held import DIGITS, HOLDS
-from exogpu.symbolic.steps.obliged import obliged
+from exogpu.symbolic.steps import record_json, sums_json
+from exogpu.symbolic.steps.same_value import DIGITS, HOLDS
+from exogpu.symbolic.steps.step_certificate import obliged
 from tests.texts import made
 
 DIRECT = "y[i] += {e}"
@@ -99,10 +99,12 @@ def left(p: Procedure, y: str, x: str) -> np.ndarray[Any, Any]:
     return sums
 
 
-def steps(y: str, x: str, e: str) -> Iterator[s.Derivation | None]:
+def steps(y: str, x: str, e: str) -> Iterator[schedule.Derivation | None]:
     """What `stage_sum` makes of a sum, if it accepts it."""
     with suppress(ExoGpuError):
-        yield s.derivation(s.stage_sum(written("direct", y, x, e), "y[_] += _", "y[i]", "s"))
+        yield schedule.derivation(
+            schedule.stage_sum(written("direct", y, x, e), "y[_] += _", "y[i]", "s")
+        )
 
 
 @pytest.mark.parametrize("name", WIDER)
@@ -126,15 +128,13 @@ def test_a_term_that_the_sum_holds_may_be_kept(name: str) -> None:
         other = written(way, y, x, e)
         assert np.array_equal(left(direct, y, x), left(other, y, x), equal_nan=True)
         assert direct.equivalent_to(other) and other.equivalent_to(direct)
-    ((record, found),) = [
-        r for made in steps(y, x, e) if made for r in certifying.records(made.edit)
-    ]
-    assert confirmed(record_json.to_json(record), witnesses.to_json(found))
+    ((record, found),) = [r for made in steps(y, x, e) if made for r in chain.records(made.edit)]
+    assert confirmed(record_json.to_json(record), sums_json.any_witness_to_json(found))
 
 
 def test_the_reason_says_what_is_rounded_when() -> None:
     with pytest.raises(ExoGpuError, match=r"`y\[i\] \+= x\[i\]`, which is rounded to f32 after"):
-        s.stage_sum(written("direct", "f32", "f64", "x[i]"), "y[_] += _", "y[i]", "s")
+        schedule.stage_sum(written("direct", "f32", "f64", "x[i]"), "y[_] += _", "y[i]", "s")
 
 
 def test_sums_of_wider_terms_that_are_added_as_wholes() -> None:
@@ -162,7 +162,7 @@ def confirmed(record: Any, witness: Any) -> bool:
     """Whether Z3 confirms every obligation that there is."""
     read = record_json.record_of(record)
     try:
-        asked = [*obliged(read, witnesses.witness_of(witness, read))]
+        asked = [*obliged(read, sums_json.witness_of(witness, read))]
     except WitnessError:
         return False
     return all(smt.ask_z3(smtlib.plain(one.smt)).word == "unsat" for one in asked)
@@ -197,7 +197,7 @@ def test_the_checker_refuses_by_itself(
             compare(self)
 
     monkeypatch.setattr(Comparison, "compare", compared)
-    for module in (alike, terms):
+    for module in (statement_model, stored_terms):
         monkeypatch.setattr(module, "adds_held", lambda *_: True)
     direct, other = written("direct", y, x, e), written(way, y, x, e)
     assert not confirmed(*forged(direct, other))
@@ -209,8 +209,8 @@ def forged(one: Procedure, other: Procedure) -> tuple[Any, Any]:
     """Record and witness of two procedures that are said to leave the same."""
     assert one.ir is not None and other.ir is not None
     edit = Rewrite(one.ir, _called(one.ir, other.ir), by_results=True)
-    ((record, found),) = certifying.records(edit)
-    return record_json.to_json(record), witnesses.to_json(found)
+    ((record, found),) = chain.records(edit)
+    return record_json.to_json(record), sums_json.any_witness_to_json(found)
 
 
 # --- the table ----------------------------------------------------------------------------------

@@ -8,13 +8,12 @@ from typing import get_args
 
 import pytest
 
-from exogpu import ExoGpuError
-from exogpu import schedule as s
+from exogpu import ExoGpuError, schedule
 from exogpu.ir.nodes import DataFunction
 from exogpu.ir.scalars import ARITY, Constant, Operation
 from exogpu.ir.types import DataType
-from exogpu.symbolic.steps.normal import Leaf, as_numbers
-from exogpu.symbolic.steps.obliged import UnlikeError
+from exogpu.symbolic.steps.normal_form import Leaf, as_numbers
+from exogpu.symbolic.steps.step_certificate import UnlikeError
 from tests.schedule.test_certificates_of_results import failing, recorded
 from tests.texts import made
 
@@ -36,7 +35,7 @@ def test_every_function_has_an_arity() -> None:
 def test_a_step_around_any_function_is_certified(name: str) -> None:
     value = f"{name}({', '.join(['a[i]', 'b[i]', 'a[i]', 'b[i]'][: ARITY[name]])})"
     p = made(mapped(value, "i32" if name == "ordinal" else "f32"))
-    q = s.divide_loop(p, "i", 4, ["io", "ii"], tail="guard")
+    q = schedule.divide_loop(p, "i", 4, ["io", "ii"], tail="guard")
     pairs = recorded(q)
     assert pairs and not any(failing(*pair) for pair in pairs)
 
@@ -58,7 +57,7 @@ def f(n: size, a: f32[n] @ DRAM, y: f32[1] @ DRAM):
 
 def test_what_is_rounded_from_zero_is_zero() -> None:
     """So a guard that keeps products of padding from being added may go."""
-    q = s.remove_if(made(PADDED), "if _: _ #1")
+    q = schedule.remove_if(made(PADDED), "if _: _ #1")
     pairs = recorded(q)
     assert pairs and not any(failing(*pair) for pair in pairs)
 
@@ -79,12 +78,12 @@ def test_what_is_rounded_from_zero_is_zero() -> None:
 )
 def test_infinity_is_not_subtracted_from_itself(value: str) -> None:
     with pytest.raises(ExoGpuError, match="infinity"):
-        s.rewrite_expr(made(mapped("a[i]")), "y[_] = _", "a[i]", value)
+        schedule.rewrite_expr(made(mapped("a[i]")), "y[_] = _", "a[i]", value)
 
 
 def test_nor_is_what_is_divided_by_zero() -> None:
     with pytest.raises(ExoGpuError, match="divides by zero"):
-        s.rewrite_expr(made(mapped("a[i]")), "y[_] = _", "a[i]", "a[i] + 1 / 0.0 - 1 / 0.0")
+        schedule.rewrite_expr(made(mapped("a[i]")), "y[_] = _", "a[i]", "a[i] + 1 / 0.0 - 1 / 0.0")
 
 
 SCALED = """
@@ -99,14 +98,14 @@ def f(n: size, a: f32[n] @ DRAM, y: f32[1] @ DRAM):
 
 def test_infinity_is_no_factor_of_a_sum() -> None:
     """Of nothing it is none, and 0 without it."""
-    assert s.lift_reduce_constant(made(SCALED.format(factor="2")), "y[_] = _")
+    assert schedule.lift_reduce_constant(made(SCALED.format(factor="2")), "y[_] = _")
     with pytest.raises(ExoGpuError, match="no sum from zero and a factor of it"):
-        s.lift_reduce_constant(made(SCALED.format(factor="1e999")), "y[_] = _")
+        schedule.lift_reduce_constant(made(SCALED.format(factor="1e999")), "y[_] = _")
 
 
 def test_nor_is_it_one_in_a_certificate() -> None:
     *_, (record, witness) = recorded(
-        s.lift_reduce_constant(made(SCALED.format(factor="7.5")), "y[_] = _")
+        schedule.lift_reduce_constant(made(SCALED.format(factor="7.5")), "y[_] = _")
     )
     for factor in ("-2.0", "inf", "nan"):
         changed = json.loads(json.dumps(record).replace("7.5", factor))
@@ -119,9 +118,9 @@ def test_nor_is_it_one_in_a_certificate() -> None:
 
 def test_infinity_may_be_compared_with() -> None:
     p = made(mapped("1 + max(a[i], -1e999)"))
-    whole = s.find(p, "y[_] = _").expressions()[0]
-    q = s.rewrite_expr(p, "y[_] = _", whole, "max(-1e999, a[i]) * 1 + 1")
-    assert s.assumptions(q)
+    whole = schedule.find(p, "y[_] = _").expressions()[0]
+    q = schedule.rewrite_expr(p, "y[_] = _", whole, "max(-1e999, a[i]) * 1 + 1")
+    assert schedule.assumptions(q)
     pairs = recorded(q)
     assert pairs and not any(failing(*pair) for pair in pairs)
 

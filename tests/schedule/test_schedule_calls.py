@@ -21,10 +21,10 @@ from call_steps import (
 )
 from steps import calling, data, gemm, same_results, squares
 
-from exogpu import ExoGpuError, f16, proc
-from exogpu import schedule as s
+from exogpu import ExoGpuError, f16, proc, schedule
 from exogpu.api import Procedure
 from exogpu.hw.memories import Sm90_tensorMap
+from exogpu.interpreter import elementwise
 from exogpu.ir.nodes import (
     Access,
     Add,
@@ -44,11 +44,10 @@ from exogpu.ir.nodes import (
 from exogpu.ir.walk import map_blocks, walk
 from exogpu.isa.cuda import cuda_load, cuda_shfl_xor
 from exogpu.isa.sm90 import Sm90_tma_load
-from exogpu.meaning import naive
-from exogpu.schedule.checker import objection
+from exogpu.schedule.checking.checker import objection
 from exogpu.schedule.cursors import find
 from exogpu.schedule.primitive import refused
-from exogpu.schedule.rewrite import Image, Rewrite, begun
+from exogpu.schedule.rewrite import Image, Rewrite, unchanged_rewrite
 
 BOX = Sm90_tensorMap(128, 16, 32)
 
@@ -60,11 +59,11 @@ def test_primitives_look_into_calls() -> None:
         squares(n, x[0:n], z[0:n])
         squares(n, z[0:n], x[0:n])
 
-    swapped = s.reorder_stmts(both, "squares")
+    swapped = schedule.reorder_stmts(both, "squares")
     assert same_results(both, swapped) > 0
     message = r"RAW.*`squares\(n, x\[0:n\], z\[0:n\]\)`.*`squares\(n, z\[0:n\], x\[0:n\]\)`.*n = 1"
     with pytest.raises(ExoGpuError, match=message):
-        s.reorder_stmts(both, "squares #1")
+        schedule.reorder_stmts(both, "squares #1")
 
 
 def test_parts_of_a_variable_are_apart() -> None:
@@ -74,14 +73,14 @@ def test_parts_of_a_variable_are_apart() -> None:
         squares(2, x[0:2], x[2:4])
 
     with pytest.raises(ExoGpuError, match="WAR"):
-        s.reorder_stmts(halves, "squares")
+        schedule.reorder_stmts(halves, "squares")
 
     @proc
     def quarters(x: f32[8] @ DRAM):
         squares(2, x[0:2], x[4:6])
         squares(2, x[2:4], x[6:8])
 
-    assert same_results(quarters, s.reorder_stmts(quarters, "squares")) > 0
+    assert same_results(quarters, schedule.reorder_stmts(quarters, "squares")) > 0
 
 
 def test_variables_of_a_called_procedure_are_new_at_every_call() -> None:
@@ -98,9 +97,9 @@ def test_variables_of_a_called_procedure_are_new_at_every_call() -> None:
         through(x[0:4], y[0:4])
         through(x[0:4], z[0:4])
 
-    assert same_results(twice, s.reorder_stmts(twice, "through")) > 0
-    opened = s.inline(s.inline(twice, "through"), "through")
-    assert len(s.find_all(opened, "t: _")) == 2
+    assert same_results(twice, schedule.reorder_stmts(twice, "through")) > 0
+    opened = schedule.inline(schedule.inline(twice, "through"), "through")
+    assert len(schedule.find_all(opened, "t: _")) == 2
     assert same_results(twice, opened) > 0
 
 
@@ -122,7 +121,7 @@ def test_a_constant_keeps_the_type_of_its_parameter() -> None:
     assert isinstance(loop, For) and isinstance(times.ir.body[0], For)
     x = Access(tenth.ir.params[0].name, (Interval(Int(0), Int(4)),))
     call = CallProc(times.ir, (Const(0.1), x))
-    edit = begun(tenth.ir)
+    edit = unchanged_rewrite(tenth.ir)
     site = (call, times.ir.body[0].body[0])
     edit.inner[site] = (Image(loop.body[0], {loop.iterator: CVar(times.ir.body[0].iterator)}),)
     edit.new = replace(tenth.ir, body=(call,))
@@ -145,7 +144,7 @@ def test_padding_that_is_not_zero_is_read() -> None:
                 y[0] += t[i] * t[i]
 
     with pytest.raises(ExoGpuError, match=r"X992: remove_if.*value.*another's.*n = 1"):
-        s.remove_if(ones, "if _: _ #1")
+        schedule.remove_if(ones, "if _: _ #1")
 
 
 def test_zero_times_what_may_be_infinite_is_not_zero() -> None:
@@ -163,14 +162,16 @@ def test_zero_times_what_may_be_infinite_is_not_zero() -> None:
                 y[0] += t[i] * x[i]
 
     with pytest.raises(ExoGpuError, match="X992: remove_if"):
-        s.remove_if(one_side, "if _: _ #1")
+        schedule.remove_if(one_side, "if _: _ #1")
 
 
 def test_zeros_are_followed_through_copies() -> None:
-    p = s.stage_mem(s.remove_if(padded, "if _: _ #1"), "for i in _: _ #1", "t[0 : n + 3]", "u")
+    p = schedule.stage_mem(
+        schedule.remove_if(padded, "if _: _ #1"), "for i in _: _ #1", "t[0 : n + 3]", "u"
+    )
     assert same_results(padded, p) > 0
-    q = s.stage_mem(padded, "for i in _: _ #1", "t[0 : n + 3]", "u")
-    assert same_results(padded, s.remove_if(q, "if _: _ #1")) > 0
+    q = schedule.stage_mem(padded, "for i in _: _ #1", "t[0 : n + 3]", "u")
+    assert same_results(padded, schedule.remove_if(q, "if _: _ #1")) > 0
 
 
 def test_every_loop_of_the_body_may_be_a_window() -> None:
@@ -181,8 +182,8 @@ def test_every_loop_of_the_body_may_be_a_window() -> None:
         for k in seq(0, n):
             x[2, k + 5, 1] = x[0, 2, 3] * x[2, k + 5, 1]
 
-    p = s.replace(picks, "k", scaled)
-    assert "scaled(n, x[0, 2, 3], x[2, 5:n + 5, 1])" in s.text(p)
+    p = schedule.replace(picks, "k", scaled)
+    assert "scaled(n, x[0, 2, 3], x[2, 5:n + 5, 1])" in schedule.text(p)
     assert same_results(picks, p) > 0
 
 
@@ -196,36 +197,44 @@ def test_compile_time_parameters_are_found_or_given() -> None:
                     for i in seq(0, 2):
                         a[i] = x[2 * t + i]
 
-    found = s.replace(pairs, "i", cuda_load)
-    assert "cuda_load(a[0:2], x[2 * t:2 * t + 2], n=2, dtype=f16)" in s.text(found)
+    found = schedule.replace(pairs, "i", cuda_load)
+    assert "cuda_load(a[0:2], x[2 * t:2 * t + 2], n=2, dtype=f16)" in schedule.text(found)
     assert not found.diagnostics
     with pytest.raises(ExoGpuError, match=r"X991: replace: `for i in seq.*\| `for i in.*counts"):
-        s.replace(pairs, "i", cuda_load, n=4, dtype=f16)
+        schedule.replace(pairs, "i", cuda_load, n=4, dtype=f16)
     with pytest.raises(ExoGpuError, match=r"X991: replace.*of cuda_shfl_xor: the loops have"):
-        s.replace(pairs, "i", cuda_shfl_xor)
+        schedule.replace(pairs, "i", cuda_shfl_xor)
 
 
 def test_replace_all_names_each_step_and_refuses_none() -> None:
-    p = s.replace_all(s.unroll_loop(s.inline(calling, "squares"), "i"), squares)
-    assert s.history(p).count("replace(") == 2
+    p = schedule.replace_all(
+        schedule.unroll_loop(schedule.inline(calling, "squares"), "i"), squares
+    )
+    assert schedule.history(p).count("replace(") == 2
     with pytest.raises(ExoGpuError, match="X991: replace_all: no statements are such a call"):
-        s.replace_all(gemm, squares)
+        schedule.replace_all(gemm, squares)
 
 
 def test_the_procedure_called_is_found_by_name() -> None:
-    assert s.callee(dotted, "dot").name == "dot"
+    assert schedule.callee(dotted, "dot").name == "dot"
     with pytest.raises(ExoGpuError, match="X991"):
-        s.callee(gemm, "k")
+        schedule.callee(gemm, "k")
 
 
 def test_tensor_cores_are_found_in_loops() -> None:
     """The loops are no program for threads; sequentially both mean the same."""
     p = all_of_the_tensor_cores(tensor_cores)
-    golden_names = [c.stmt.instr.name for c in s.find_all(p, "Sm80_mma_tf32")]
+    golden_names = [c.stmt.instr.name for c in schedule.find_all(p, "Sm80_mma_tf32")]
     assert golden_names == ["Sm80_mma_tf32"]
-    assert not s.find_all(p, "for i in _: _")
-    assert "Sm80_store_D(16, 15 - 8 * n, C[16 * tile:16 * tile + 16, 8 * n:8 * n + 8]" in s.text(p)
-    assert "Sm80_mma_tf32(D[w, n, 0:16, 0:8], a[w, 0:16, 0:8], b[w, 0:8, 0:8], K=8)" in s.text(p)
+    assert not schedule.find_all(p, "for i in _: _")
+    assert (
+        "Sm80_store_D(16, 15 - 8 * n, C[16 * tile:16 * tile + 16, 8 * n:8 * n + 8]"
+        in schedule.text(p)
+    )
+    assert (
+        "Sm80_mma_tf32(D[w, n, 0:16, 0:8], a[w, 0:16, 0:8], b[w, 0:8, 0:8], K=8)"
+        in schedule.text(p)
+    )
     assert not p.refusals
 
 
@@ -247,21 +256,21 @@ def padded_tiles(M: size, K: size, A: f32[M, K] @ DRAM, y: f32[1] @ DRAM):
 
 def test_what_the_hardware_clips_needs_no_guard_and_is_zero() -> None:
     """TMA keeps to the edges of the tensor, and fills tiles with zeros beyond them."""
-    p = s.bind_window(padded_tiles, "for m in _: _", "A[0:M, 0:K]", "A_map", BOX)
-    p = s.replace(p, "for i in _: _", Sm90_tma_load, rows=16, cols=32, box=(16, 32))
-    assert "A_map[16 * m:16 * m + 16, 32 * k:32 * k + 32]" in s.text(p)
-    p = s.remove_if(p, "if _: _")
+    p = schedule.bind_window(padded_tiles, "for m in _: _", "A[0:M, 0:K]", "A_map", BOX)
+    p = schedule.replace(p, "for i in _: _", Sm90_tma_load, rows=16, cols=32, box=(16, 32))
+    assert "A_map[16 * m:16 * m + 16, 32 * k:32 * k + 32]" in schedule.text(p)
+    p = schedule.remove_if(p, "if _: _")
     assert padded_tiles.ir is not None and p.ir is not None
     for M, K in ((1, 1), (17, 31), (33, 70)):
         given = data(padded_tiles.ir, M, {"M": M, "K": K})
         again = {n: a.copy() if isinstance(a, np.ndarray) else a for n, a in given.items()}
-        naive.run(padded_tiles.ir, given)
-        naive.run(p.ir, again)
+        elementwise.run(padded_tiles.ir, given)
+        elementwise.run(p.ir, again)
         np.testing.assert_array_equal(given["y"], again["y"])
 
 
 def test_a_window_that_ends_before_the_tensor_is_clipped_there() -> None:
-    less = s.bind_window(padded_tiles, "for m in _: _", "A[0:M, 0:K]", "A_map", BOX)
+    less = schedule.bind_window(padded_tiles, "for m in _: _", "A[0:M, 0:K]", "A_map", BOX)
     edit = unified(less, "for i in _: _", Sm90_tma_load, rows=16, cols=32, box=(16, 32))
 
     def shorter(stmt: Stmt) -> Stmt:
@@ -283,7 +292,7 @@ Call = CallInstr | CallProc
 
 
 def unified(p: Procedure, pattern: str, callee: object, **constants: object) -> Rewrite:
-    make = s.replace.__wrapped__  # type: ignore[attr-defined]
+    make = schedule.replace.__wrapped__  # type: ignore[attr-defined]
     edits = make(p.ir, find(p, pattern).path, callee, **constants)
     return next(edit for edit in edits if objection(edit) is None)
 
@@ -349,7 +358,7 @@ def dropped_guard() -> Rewrite:
 
 
 def too_few() -> Rewrite:
-    p = s.inline(calling, "squares")
+    p = schedule.inline(calling, "squares")
     edit = unified(p, "i #1", squares)
     return with_call(edit, argument(0, lambda n: Add(n, Int(-1))))
 
@@ -388,7 +397,7 @@ def statements_exchanged() -> Rewrite:
 
 def not_derived() -> Rewrite:
     """A procedure with the same parameters, said to do the same."""
-    make = s.call_eqv.__wrapped__  # type: ignore[attr-defined]
+    make = schedule.call_eqv.__wrapped__  # type: ignore[attr-defined]
     (edit,) = make(dotted.ir, find(dotted, "dot").path, dot4)
     ((call, (new, old)),) = edit.equal.items()
     other = type(new)(new.name, replace(new.ir, body=()), ())
@@ -400,7 +409,7 @@ def not_derived() -> Rewrite:
 
 def body_forgotten() -> Rewrite:
     """A call is inlined, and nothing is left of it."""
-    edit = begun(calling.ir)
+    edit = unchanged_rewrite(calling.ir)
     (loop,) = calling.ir.body
     edit.new = replace(calling.ir, body=(replace(loop, body=()),))
     return edit

@@ -8,12 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from exogpu import ExoGpuError
-from exogpu import schedule as s
+from exogpu import ExoGpuError, schedule
+from exogpu.interpreter import elementwise
 from exogpu.ir.walk import holds
-from exogpu.meaning import naive
-from exogpu.schedule.certifying.chain import uncertified
-from exogpu.schedule.checker import objection
+from exogpu.schedule.certificates.chain import uncertified
+from exogpu.schedule.checking.checker import objection
 from exogpu.schedule.primitive import refused
 from exogpu.schedule.rewrite import Rewrite, is_plain
 from tests.schedule.careless import CARELESS, VISIBLE, window_too_small
@@ -47,9 +46,9 @@ def differ(edit: Rewrite, sizes: dict[str, int]) -> bool:
             {n: a.copy() if isinstance(a, np.ndarray) else a for n, a in given.items()}
             for _ in range(2)
         )
-        naive.run(edit.old, before)
+        elementwise.run(edit.old, before)
         try:
-            naive.run(edit.new, after)
+            elementwise.run(edit.new, after)
         except ExoGpuError:  # out of bounds
             return True
         if any(not np.array_equal(before[n], after[n]) for n in given):
@@ -73,7 +72,7 @@ def test_the_sizes_that_are_named_are_the_smallest(careless: Callable[[], Rewrit
 
 def test_the_papers_guard_goes_without_an_unsafe_step() -> None:
     """Section "Limitations": what the first guard keeps from running is read by nobody."""
-    p = s.remove_if(tail, "if _: _")
+    p = schedule.remove_if(tail, "if _: _")
     assert same_results(tail, p) > 0
 
 

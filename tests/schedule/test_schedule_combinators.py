@@ -5,38 +5,37 @@ from __future__ import annotations
 import pytest
 from steps import even, order, same_results, square, wide
 
-from exogpu import ExoGpuError
-from exogpu import schedule as s
+from exogpu import ExoGpuError, schedule
 
 
 def test_seq_takes_one_step_after_the_other() -> None:
-    p = s.seq(
-        lambda p: s.divide_loop(p, "i", 4, ["io", "ii"], "perfect"),
-        lambda p: s.unroll_loop(p, "ii"),
+    p = schedule.seq(
+        lambda p: schedule.divide_loop(p, "i", 4, ["io", "ii"], "perfect"),
+        lambda p: schedule.unroll_loop(p, "ii"),
     )(even)
-    assert len(s.find_all(p, "y[_] = _")) == 4
-    assert s.history(p).count("loop(") == 2
+    assert len(schedule.find_all(p, "y[_] = _")) == 4
+    assert schedule.history(p).count("loop(") == 2
     assert same_results(even, p) > 0
 
 
 def test_try_else_takes_the_other_step_where_one_is_refused() -> None:
-    perfect = s.try_else(
-        lambda p: s.divide_loop(p, "i", 4, ["io", "ii"], "perfect"),
-        lambda p: s.divide_loop(p, "i", 4, ["io", "ii"], "guard"),
+    perfect = schedule.try_else(
+        lambda p: schedule.divide_loop(p, "i", 4, ["io", "ii"], "perfect"),
+        lambda p: schedule.divide_loop(p, "i", 4, ["io", "ii"], "guard"),
     )
-    assert not s.find_all(perfect(even), "if _: _")
-    assert s.find_all(perfect(square), "if _: _")
-    assert s.try_else(lambda p: s.unroll_loop(p, "i"))(square) is square
+    assert not schedule.find_all(perfect(even), "if _: _")
+    assert schedule.find_all(perfect(square), "if _: _")
+    assert schedule.try_else(lambda p: schedule.unroll_loop(p, "i"))(square) is square
 
 
 def test_repeat_ends_where_a_step_is_refused_or_does_nothing() -> None:
-    p = s.repeat(lambda p: s.unroll_loop(p, "for i in _: _"))(wide)
-    assert not s.find_all(p, "for i in _: _") and len(s.find_all(p, "y[_] = _")) == 4
-    assert s.history(p).count("unroll_loop") == 2
+    p = schedule.repeat(lambda p: schedule.unroll_loop(p, "for i in _: _"))(wide)
+    assert not schedule.find_all(p, "for i in _: _") and len(schedule.find_all(p, "y[_] = _")) == 4
+    assert schedule.history(p).count("unroll_loop") == 2
     assert same_results(wide, p) > 0
-    assert s.repeat(s.simplify)(order) is order
-    swaps = s.repeat(lambda p: s.reorder_stmts(p, "x[0] = _"), limit=1)(order)
-    assert s.history(swaps).count("reorder_stmts") == 1
+    assert schedule.repeat(schedule.simplify)(order) is order
+    swaps = schedule.repeat(lambda p: schedule.reorder_stmts(p, "x[0] = _"), limit=1)(order)
+    assert schedule.history(swaps).count("reorder_stmts") == 1
 
 
 def test_other_errors_are_not_caught() -> None:
@@ -44,6 +43,6 @@ def test_other_errors_are_not_caught() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        s.try_else(broken)(even)  # type: ignore[type-var]
+        schedule.try_else(broken)(even)  # type: ignore[type-var]
     with pytest.raises(ExoGpuError, match="X990"):
-        s.seq(lambda p: s.unroll_loop(p, "nothing"))(even)
+        schedule.seq(lambda p: schedule.unroll_loop(p, "nothing"))(even)

@@ -12,12 +12,11 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from exogpu import proc
-from exogpu import schedule as s
-from exogpu.cli import progress
+from exogpu import proc, schedule
+from exogpu.cli import progress_display
 from exogpu.cli.commands import app
 from exogpu.cli.loader import load, load_modules
-from exogpu.result.deriving import watched
+from exogpu.diagnostics.derivation_context import watched
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -122,8 +121,8 @@ def test_importing_the_derivations_derives_nothing() -> None:
         "import exogpu.kernels.derived_sm80, exogpu.kernels.derived_sm90\n"
         "import exogpu.kernels.derived_splitk_sm90, exogpu.kernels.derived_bias_relu_sm90\n"
         "from exogpu.kernels import derived_gemv\n"
-        "import exogpu.schedule.procedures\n"
-        "assert not len(exogpu.schedule.procedures._derived)\n"
+        "import exogpu.schedule.derivations\n"
+        "assert not len(exogpu.schedule.derivations._derived)\n"
         "assert derived_gemv.derived.cache_info().misses == 0\n"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
@@ -168,7 +167,7 @@ def test_pages_are_written(tmp_path: Path) -> None:
 def test_a_terminal_shows_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
     drawn = Console(file=shown, force_terminal=True, width=200)
-    monkeypatch.setattr(progress, "console", lambda **_: drawn)
+    monkeypatch.setattr(progress_display, "console", lambda **_: drawn)
 
     @proc
     def even(n: size, x: f32[n] @ DRAM):
@@ -177,9 +176,11 @@ def test_a_terminal_shows_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
             x[i] = 2
 
     for bar in (False, True):
-        with progress.Steps(bar) as steps, watched(steps):
-            tile = s.higher(
-                lambda p: s.rename(s.divide_loop(p, "i", 4, ["io", "ii"], "perfect"), "t")
+        with progress_display.Steps(bar) as steps, watched(steps):
+            tile = schedule.higher(
+                lambda p: schedule.rename(
+                    schedule.divide_loop(p, "i", 4, ["io", "ii"], "perfect"), "t"
+                )
             )
             tile(even)
         assert bool(shown.getvalue()) == bar

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from steps import apart, even, gemm, guarded, order, two
 
-from exogpu import ExoGpuError, proc
-from exogpu import schedule as s
+from exogpu import ExoGpuError, proc, schedule
 from exogpu.ir.nodes import For
 
 
@@ -22,7 +21,7 @@ def named(n: size, x: f32[8, n] @ DRAM):
 
 
 def lines(pattern: str, of: object = gemm) -> list[str]:
-    return [str(c) for c in s.find_all(of, pattern)]  # type: ignore[type-var]
+    return [str(c) for c in schedule.find_all(of, pattern)]  # type: ignore[type-var]
 
 
 def test_patterns() -> None:
@@ -44,62 +43,67 @@ def test_patterns() -> None:
 
 
 def test_the_nth() -> None:
-    assert s.find(apart, "for _ in _: _ #1").path == (("body", 1),)
-    assert s.find(order, "y[_] = _ #1").path == (("body", 2),)
-    assert s.find(order, "y[_] = _").path == (("body", 1),)
+    assert schedule.find(apart, "for _ in _: _ #1").path == (("body", 1),)
+    assert schedule.find(order, "y[_] = _ #1").path == (("body", 2),)
+    assert schedule.find(order, "y[_] = _").path == (("body", 1),)
 
 
 def test_what_is_not_found_names_the_nearest_with_their_lines() -> None:
     with pytest.raises(ExoGpuError) as refusal:
-        s.find(gemm, "for kk in _: _")
+        schedule.find(gemm, "for kk in _: _")
     (found,) = refusal.value.diagnostics
     assert found.code == "X990"
     assert found.message == "no statement matches `for kk in _: _` in gemm"
-    (k,) = (c.stmt for c in s.find_all(gemm, "k"))
+    (k,) = (c.stmt for c in schedule.find_all(gemm, "k"))
     assert found.help.startswith(f"the nearest are line {k.span.line}: for k in seq(0, K):")
     with pytest.raises(ExoGpuError, match="only 2 statements match `y"):
-        s.find(order, "y[_] = _ #2")
+        schedule.find(order, "y[_] = _ #2")
 
 
 def test_navigation() -> None:
-    j = s.find(gemm, "j")
+    j = schedule.find(gemm, "j")
     first, second = j.body()
     assert str(first) == "C[i, j] = 0" and str(second) == "for k in seq(0, K):"
     assert first.next() == second and second.prev() == first
     assert second.parent() == j and j.parent().path == (("body", 0),)
     assert first.orelse() == () and first.body() == ()
-    assert first.before() == s.Gap(first, 0) and first.after() == s.Gap(first, 1)
+    assert first.before() == schedule.Gap(first, 0) and first.after() == schedule.Gap(first, 1)
     for nowhere in (second.next, first.prev, j.parent().parent):
         with pytest.raises(ExoGpuError, match="X990"):
             nowhere()
 
 
 def test_cursors_follow_their_statements() -> None:
-    total, k = s.find(gemm, "C[_] += _"), s.find(gemm, "k")
-    p = s.divide_loop(gemm, "i", 4, ["io", "ii"])
-    p = s.fission(p, s.find(gemm, "C[_] = _").after())
-    followed = s.followed(p, total)
+    total, k = schedule.find(gemm, "C[_] += _"), schedule.find(gemm, "k")
+    p = schedule.divide_loop(gemm, "i", 4, ["io", "ii"])
+    p = schedule.fission(p, schedule.find(gemm, "C[_] = _").after())
+    followed = schedule.followed(p, total)
     assert str(followed) == "C[4 * io + ii, j] += A[4 * io + ii, k] * B[k, j]"
-    assert s.followed(p, k) == followed.parent()
-    q = s.divide_loop(p, k, 4, ["ko", "ki"])
-    assert isinstance(q.ir, type(p.ir)) and str(s.find(q, "ko")) == "for ko in seq(0, (K + 3) / 4):"
+    assert schedule.followed(p, k) == followed.parent()
+    q = schedule.divide_loop(p, k, 4, ["ko", "ki"])
+    assert (
+        isinstance(q.ir, type(p.ir))
+        and str(schedule.find(q, "ko")) == "for ko in seq(0, (K + 3) / 4):"
+    )
 
 
 def test_an_exchanged_loop_is_followed() -> None:
-    p = s.fission(gemm, s.find(gemm, "C[_] = _").after())
-    j, k = s.find(p, "j #1"), s.find(p, "k")
-    q = s.reorder_loops(p, j)
-    assert s.followed(q, j).parent() == s.followed(q, k)
-    assert isinstance(s.followed(q, j).stmt, For)
+    p = schedule.fission(gemm, schedule.find(gemm, "C[_] = _").after())
+    j, k = schedule.find(p, "j #1"), schedule.find(p, "k")
+    q = schedule.reorder_loops(p, j)
+    assert schedule.followed(q, j).parent() == schedule.followed(q, k)
+    assert isinstance(schedule.followed(q, j).stmt, For)
 
 
 def test_a_cursor_of_what_is_gone_or_of_another_procedure_is_refused() -> None:
-    x = s.find(two, "x[_] = _")
+    x = schedule.find(two, "x[_] = _")
     with pytest.raises(ExoGpuError, match=r"X990.*of another procedure"):
-        s.reorder_stmts(even, x)
-    p = s.eliminate_dead_code(s.add_if(dead_at_once, "x[0] = 1", "n", ">", "2"), "if _: _")
+        schedule.reorder_stmts(even, x)
+    p = schedule.eliminate_dead_code(
+        schedule.add_if(dead_at_once, "x[0] = 1", "n", ">", "2"), "if _: _"
+    )
     with pytest.raises(ExoGpuError, match=r"X990.*is gone since eliminate_dead_code"):
-        s.followed(p, s.find(dead_at_once, "x[0] = 1"))
+        schedule.followed(p, schedule.find(dead_at_once, "x[0] = 1"))
 
 
 def test_a_cursor_made_by_hand_may_be_at_nothing() -> None:
@@ -109,7 +113,7 @@ def test_a_cursor_made_by_hand_may_be_at_nothing() -> None:
         (("body", 0), ("body", 0), ("body", 9)),
     ):
         with pytest.raises(ExoGpuError, match=r"X990: the cursor is at no statement of gemm"):
-            s.unroll_loop(gemm, s.Cursor(gemm, path))
+            schedule.unroll_loop(gemm, schedule.Cursor(gemm, path))
 
 
 @proc

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from exogpu import schedule as s
+from exogpu import schedule
 from exogpu.api import Procedure
 from exogpu.kernels import (
     derived_bias_relu_sm90,
@@ -31,7 +31,7 @@ CLUSTER = (2, 1, 128, 128, 4)
 
 def up_to_names(p: Procedure) -> str:
     """The text with loops and variables named by the order of their first uses."""
-    text = s.text(p)
+    text = schedule.text(p)
     declared = re.findall(r"for (\w+) in|^ *(\w+): ", text, re.MULTILINE)
     own = {a or b for a, b in declared}
     names: dict[str, str] = {}
@@ -58,18 +58,18 @@ def test_every_step_is_certified(name: str) -> None:
         procedure = derived_sm90.derived(*CLUSTER)
     else:
         procedure = derived_gemv.derived_rows()
-    found, steps = s.certificate(procedure), len([*s.chain(procedure)])
+    found, steps = schedule.certificate(procedure), len([*schedule.chain(procedure)])
     assert len(found.steps) >= steps > 60 and found.complete
     assert sum(step.decided == "certificate" for step in found.steps) > steps / 2
 
 
 def test_the_history_leads_back_to_three_loops() -> None:
     p = derived_sm80.derived()
-    steps = list(s.chain(p))
+    steps = list(schedule.chain(p))
     primitives = [step.primitive for _, step in steps]
     assert len(primitives) > 100 and primitives.count("replace") == 7
-    assert s.text(steps[-1][1].parent) == s.text(derived_sm80.textbook())
-    assert s.assumptions(p) == ()
+    assert schedule.text(steps[-1][1].parent) == schedule.text(derived_sm80.textbook())
+    assert schedule.assumptions(p) == ()
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 4), (65, 70, 36), (3, 129, 20)])
@@ -92,8 +92,8 @@ WINDOW = re.compile(r"^ *(\w*tile|sums) = ", re.MULTILINE)
 
 def without_windows(p: Procedure) -> Procedure:
     """With the windows that inlined calls leave written out."""
-    while found := WINDOW.search(s.text(p)):
-        p = s.inline_window(p, found[1])
+    while found := WINDOW.search(schedule.text(p)):
+        p = schedule.inline_window(p, found[1])
     return p
 
 
@@ -118,15 +118,17 @@ def test_a_hopper_kernel(name: str) -> None:
     """Windows and sums of indices are written otherwise there; `simplify` writes both alike."""
     derive, make, configuration = HOPPER[name]
     written = without_windows(make(*configuration))
-    derived = s.rename(derive(*configuration), written.name)
-    assert up_to_names(s.simplify(derived)) == up_to_names(s.simplify(written))
+    derived = schedule.rename(derive(*configuration), written.name)
+    assert up_to_names(schedule.simplify(derived)) == up_to_names(schedule.simplify(written))
     assert derived.check().word == "proved"
 
 
 @pytest.mark.parametrize("configuration", [(4, 1)], ids=str)
 def test_the_gemv(configuration: tuple[int, int]) -> None:
     p = derived_gemv.derived(*configuration)
-    assert up_to_names(s.simplify(p)) == up_to_names(s.simplify(make_gemv(*configuration)))
+    assert up_to_names(schedule.simplify(p)) == up_to_names(
+        schedule.simplify(make_gemv(*configuration))
+    )
     assert p.check().word == "proved"
     # An exchange adds up in another order than the loop: equal as sets of terms.
     assert derived_gemv.textbook().equivalent_to(p)
@@ -134,7 +136,7 @@ def test_the_gemv(configuration: tuple[int, int]) -> None:
 
 def test_the_gemv_of_long_rows() -> None:
     p = derived_gemv.derived_rows()
-    assert up_to_names(s.simplify(p)) == up_to_names(s.simplify(make_gemv_rows()))
+    assert up_to_names(schedule.simplify(p)) == up_to_names(schedule.simplify(make_gemv_rows()))
     assert p.check().word == "proved"
 
 

@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 from steps import same_results
 
-from exogpu import ExoGpuError, cuda_thread, proc
-from exogpu import schedule as s
+from exogpu import ExoGpuError, cuda_thread, proc, schedule
 from exogpu.api import Procedure
+from exogpu.diagnostics.errors import Diagnostic
 from exogpu.hw.memories import CudaGmemLinear, Sm90_SmemSwizzled, Sm90_tensorMap
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.hw.units import cuda_warp
 from exogpu.ir.nodes import Proc, WarpConfig
 from exogpu.isa.sm90 import Sm90_tma_load
-from exogpu.result.errors import Diagnostic
-from exogpu.schedule import procedures
+from exogpu.schedule import derivations, reparse
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -111,24 +110,24 @@ def loaded(n: size, x: f32[n, 4, 32], y: f32[n, 4, 32]):
 def launched(p: Procedure) -> Procedure:
     """With one warp that loads and one that copies."""
     box = Sm90_tensorMap(128, 1, 4, 32)
-    p = s.bind_window(p, s.find(p, "task"), "x[0:n, 0:4, 0:32]", "x_map", box)
-    p = s.replace(p, "i", Sm90_tma_load, rows=4, cols=32, box=(1, 4, 32))
+    p = schedule.bind_window(p, schedule.find(p, "task"), "x[0:n, 0:4, 0:32]", "x_map", box)
+    p = schedule.replace(p, "i", Sm90_tma_load, rows=4, cols=32, box=(1, 4, 32))
     for name, memory in (
         ("x", CudaGmemLinear),
         ("y", CudaGmemLinear),
         ("t", Sm90_SmemSwizzled(128)),
     ):
-        p = s.set_memory(p, name, memory)
-    p = s.wrap_kernel(p, "task", WARPS)
+        p = schedule.set_memory(p, name, memory)
+    p = schedule.wrap_kernel(p, "task", WARPS)
     for loop, mode in (
         ("task", "tasks"),
         ("w", cuda_warp),
         ("w #1", cuda_warp),
         ("c", cuda_thread),
     ):
-        p = s.set_loop_mode(p, loop, mode)
-    producer, consumer = s.CudaWarps(name="producer"), s.CudaWarps(name="consumer")
-    return s.split_warps(p, "w", ["w #1"], producer, consumer)
+        p = schedule.set_loop_mode(p, loop, mode)
+    producer, consumer = schedule.CudaWarps(name="producer"), schedule.CudaWarps(name="consumer")
+    return schedule.split_warps(p, "w", ["w #1"], producer, consumer)
 
 
 def ring(p: Procedure) -> Procedure:
@@ -138,34 +137,39 @@ def ring(p: Procedure) -> Procedure:
     )
     timelines = (both, temporal, both, in_order)
     over = [("w", 1, cuda_warp)]
-    return s.guard_ring(launched(p), {"Sm90_tma_load": "[w]"}, "c", 3, over, timelines)
+    return schedule.guard_ring(launched(p), {"Sm90_tma_load": "[w]"}, "c", 3, over, timelines)
 
 
 ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
-    "tile": (product, lambda p: s.tile(p, "i", (8, 4), ["io", "jo"], ["ii", "ji"])),
-    "round_copies": (of_rounded, lambda p: s.round_copies(p, "t")),
+    "tile": (product, lambda p: schedule.tile(p, "i", (8, 4), ["io", "jo"], ["ii", "ji"])),
+    "round_copies": (of_rounded, lambda p: schedule.round_copies(p, "t")),
     "tile_for_cluster": (
         product,
-        lambda p: s.tile_for_cluster(
+        lambda p: schedule.tile_for_cluster(
             p, "i", (2, 1), (8, 4), ["io", "jo"], ["ci", "cj"], ["ii", "ji"]
         ),
     ),
-    "outwards": (added, lambda p: s.outwards(p, "c", over="i")),
-    "accumulate": (product, lambda p: s.accumulate(p, "c", "t", over="i")),
-    "accumulate in an element": (added, lambda p: s.accumulate(p, "c", "t", over="i")),
-    "stage_ring": (steps, lambda p: s.stage_ring(p, "i", "x[k, 0:4]", "t", "k", slots=3)),
+    "outwards": (added, lambda p: schedule.outwards(p, "c", over="i")),
+    "accumulate": (product, lambda p: schedule.accumulate(p, "c", "t", over="i")),
+    "accumulate in an element": (added, lambda p: schedule.accumulate(p, "c", "t", over="i")),
+    "stage_ring": (steps, lambda p: schedule.stage_ring(p, "i", "x[k, 0:4]", "t", "k", slots=3)),
     "stage_ring in a guard": (
         guarded_steps,
-        lambda p: s.stage_ring(p, "i", "x[k, 0:4]", "t", "k", slots=3),
+        lambda p: schedule.stage_ring(p, "i", "x[k, 0:4]", "t", "k", slots=3),
     ),
     "tile_for_cluster of the same names": (
         product,
-        lambda p: s.tile_for_cluster(p, "i", (2, 1), (8, 4), ["i", "j"], ["i", "j"], ["i", "j"]),
+        lambda p: schedule.tile_for_cluster(
+            p, "i", (2, 1), (8, 4), ["i", "j"], ["i", "j"], ["i", "j"]
+        ),
     ),
-    "stage_ring of all": (steps, lambda p: s.stage_ring(p, "c", "x[k, 0:4]", "t", "k")),
-    "pipeline": (copies, lambda p: s.pipeline(p, "y[_] = _", ["t"])),
-    "pipeline of three": (copies, lambda p: s.pipeline(p, "y[_] = _", ["t"], slots=3)),
-    "stage_epilogue": (stores, lambda p: s.stage_epilogue(p, "i", "d[w, 0:4]", "t", over="w")),
+    "stage_ring of all": (steps, lambda p: schedule.stage_ring(p, "c", "x[k, 0:4]", "t", "k")),
+    "pipeline": (copies, lambda p: schedule.pipeline(p, "y[_] = _", ["t"])),
+    "pipeline of three": (copies, lambda p: schedule.pipeline(p, "y[_] = _", ["t"], slots=3)),
+    "stage_epilogue": (
+        stores,
+        lambda p: schedule.stage_epilogue(p, "i", "d[w, 0:4]", "t", over="w"),
+    ),
     "split_warps": (loaded, launched),
     "guard_ring": (loaded, ring),
 }
@@ -175,7 +179,7 @@ ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
 def test_it_makes_this_of_that(name: str, request: pytest.FixtureRequest) -> None:
     before, step = ACCEPTED[name]
     after = step(before)
-    text = f"{s.text(before)}\n->\n\n{s.text(after)}"
+    text = f"{schedule.text(before)}\n->\n\n{schedule.text(after)}"
     golden = GOLDEN / f"{name.replace(' ', '_')}.txt"
     if request.config.getoption("--update-golden"):
         golden.write_text(text)
@@ -187,51 +191,58 @@ def test_it_makes_this_of_that(name: str, request: pytest.FixtureRequest) -> Non
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_its_steps_say_what_they_are_part_of(name: str) -> None:
     before, step = ACCEPTED[name]
-    made = [d for _, d in s.chain(step(before))]
+    made = [d for _, d in schedule.chain(step(before))]
     assert made and any(d.within and d.within[0].startswith(name.split()[0]) for d in made)
     assert all(re.fullmatch(r"\w+\(.*\)", part) for d in made for part in d.within)
 
 
 def test_what_is_derived_afterwards_is_part_of_nothing() -> None:
     with pytest.raises(ExoGpuError):
-        s.tile(product, "i", (8, 4), ["io", "jo"], ["ii", "ji"], tail="perfect")
-    after = s.derivation(s.rename(product, "other"))
+        schedule.tile(product, "i", (8, 4), ["io", "jo"], ["ii", "ji"], tail="perfect")
+    after = schedule.derivation(schedule.rename(product, "other"))
     assert after is not None and after.within == ()
 
 
 def test_a_ring_of_proved_synchronisation() -> None:
     in_order = SYNC_TIMELINES["cuda_in_order"]
     p = ring(loaded)
-    assert s.insert_fence(p, s.find(p, "k").after(), in_order, in_order).check().word == "proved"
+    assert (
+        schedule.insert_fence(p, schedule.find(p, "k").after(), in_order, in_order).check().word
+        == "proved"
+    )
 
 
 REFUSED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure], str]] = {
     "a tile that does not fit": (
         product,
-        lambda p: s.tile(p, "i", (8, 4), ["io", "jo"], ["ii", "ji"], tail="perfect"),
+        lambda p: schedule.tile(p, "i", (8, 4), ["io", "jo"], ["ii", "ji"], tail="perfect"),
         "X992",
     ),
-    "a loop that is not around": (product, lambda p: s.outwards(p, "i", over="c"), "X990"),
+    "a loop that is not around": (product, lambda p: schedule.outwards(p, "i", over="c"), "X990"),
     "too few slots": (
         copies,
-        lambda p: s.pipeline(p, "y[_] = _", ["t"], slots=1),
+        lambda p: schedule.pipeline(p, "y[_] = _", ["t"], slots=1),
         "",
     ),
-    "no loops": (copies, lambda p: s.tile(p, "y[_] = _", (2, 2), ["a", "b"], ["c", "d"]), "X991"),
-    "one loop": (copies, lambda p: s.tile(p, "k", (2, 2), ["a", "b"], ["c", "d"]), "X991"),
-    "no sum": (copies, lambda p: s.accumulate(p, "y[_] = _", "u", over="k"), "X991"),
-    "sums of two": (twice, lambda p: s.accumulate(p, "j", "u", over="i"), "X991"),
-    "a guard around": (added, lambda p: s.pipeline(p, "c", []), "X991"),
+    "no loops": (
+        copies,
+        lambda p: schedule.tile(p, "y[_] = _", (2, 2), ["a", "b"], ["c", "d"]),
+        "X991",
+    ),
+    "one loop": (copies, lambda p: schedule.tile(p, "k", (2, 2), ["a", "b"], ["c", "d"]), "X991"),
+    "no sum": (copies, lambda p: schedule.accumulate(p, "y[_] = _", "u", over="k"), "X991"),
+    "sums of two": (twice, lambda p: schedule.accumulate(p, "j", "u", over="i"), "X991"),
+    "a guard around": (added, lambda p: schedule.pipeline(p, "c", []), "X991"),
     "no loads": (
         loaded,
-        lambda p: s.guard_ring(
+        lambda p: schedule.guard_ring(
             p, {}, "c", 3, [("w", 1, cuda_warp)], (SYNC_TIMELINES["cuda_in_order"],) * 4
         ),
         "X991",
     ),
     "loads of no warps": (
         loaded,
-        lambda p: s.guard_ring(
+        lambda p: schedule.guard_ring(
             p,
             {"t[_] = _": "[w]"},
             "c",
@@ -241,10 +252,10 @@ REFUSED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure], str]] = {
         ),
         "X990",
     ),
-    "no loop around": (copies, lambda p: s.pipeline(p, "k", []), "X990"),
+    "no loop around": (copies, lambda p: schedule.pipeline(p, "k", []), "X990"),
     "another's element": (
         stores,
-        lambda p: s.stage_epilogue(p, "i", "d[w, 0:3]", "t", over="w"),
+        lambda p: schedule.stage_epilogue(p, "i", "d[w, 0:3]", "t", over="w"),
         "X992",
     ),
 }
@@ -263,13 +274,13 @@ def test_it_is_refused(name: str) -> None:
 
 def test_a_derived_procedure_is_read_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    plain = procedures.refusals
+    plain = reparse.refusals
 
     def counted(ir: Proc) -> tuple[Diagnostic, ...]:
         read.append(ir.name)
         return plain(ir)
 
-    monkeypatch.setattr(procedures, "refusals", counted)
-    p = s.rename(s.tile(product, "i", (8, 4), ["io", "jo"], ["ii", "ji"]), "tiled")
+    monkeypatch.setattr(derivations, "refusals", counted)
+    p = schedule.rename(schedule.tile(product, "i", (8, 4), ["io", "jo"], ["ii", "ji"]), "tiled")
     assert read == []
     assert p.diagnostics == () and p.check().word == "proved" and read == ["tiled"]

@@ -11,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from exogpu import ExoGpuError, proc
-from exogpu import schedule as s
+from exogpu import ExoGpuError, proc, schedule
 from exogpu.api import Procedure
+from exogpu.diagnostics import disk_cache
 from exogpu.ir.nodes import Assign, Block, Int, Proc, Stmt
 from exogpu.ir.walk import map_blocks, walk
-from exogpu.result import entries
-from exogpu.schedule import kept, primitive
-from exogpu.schedule.procedures import ir_of
-from exogpu.schedule.rewrite import Image, Rewrite, begun, copied
+from exogpu.schedule import primitive, step_cache
+from exogpu.schedule.derivations import ir_of
+from exogpu.schedule.rewrite import Image, Rewrite, copied, unchanged_rewrite
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -33,8 +32,8 @@ def tailed(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
 
 
 def derive(p: Procedure = tailed) -> Procedure:
-    p = s.divide_loop(p, "i", 4, ["io", "ii"])
-    return s.stage_mem(p, "y[_] = _", "x[i]", "t")
+    p = schedule.divide_loop(p, "i", 4, ["io", "ii"])
+    return schedule.stage_mem(p, "y[_] = _", "x[i]", "t")
 
 
 @pytest.fixture
@@ -53,7 +52,7 @@ def decided(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def keeping() -> Iterator[None]:
-    with s.kept_steps():
+    with schedule.kept_steps():
         yield
 
 
@@ -65,17 +64,17 @@ def test_a_step_is_decided_once(decided: list[str], verdicts: Path, keeping: Non
     first = derive()
     made = list(decided)
     assert made.count("divide_loop") == 1 and "stage_mem" in made
-    assert s.text(derive()) == s.text(first) and decided == made
-    assert all(name.endswith(kept.SUFFIX) for name in names(verdicts))
+    assert schedule.text(derive()) == schedule.text(first) and decided == made
+    assert all(name.endswith(step_cache.SUFFIX) for name in names(verdicts))
     assert len(names(verdicts)) == len(made)
 
 
 def test_by_itself_nothing_is_kept(decided: list[str], verdicts: Path) -> None:
     derive()
-    with s.kept_steps():
+    with schedule.kept_steps():
         derive()
     count = len(names(verdicts))
-    with s.kept_steps(False):
+    with schedule.kept_steps(False):
         derive()
     derive()
     assert count == len(names(verdicts)) > 0 and decided.count("divide_loop") == 4
@@ -85,7 +84,7 @@ def test_a_refusal_is_told_alike_again(verdicts: Path, keeping: None) -> None:
     told = []
     for _ in range(2):
         with pytest.raises(ExoGpuError) as refusal:
-            s.divide_loop(tailed, "i", 4, ["io", "ii"], "perfect")
+            schedule.divide_loop(tailed, "i", 4, ["io", "ii"], "perfect")
         told.append(str(refusal.value))
     assert told[0] == told[1] and "would not run" in told[0] and len(names(verdicts)) == 1
 
@@ -99,7 +98,7 @@ def test_another_version_decides_anew(
     derive()
     count = len(decided)
     with monkeypatch.context() as changed:
-        changed.setattr(entries, part, lambda: value)
+        changed.setattr(disk_cache, part, lambda: value)
         derive()
     assert len(decided) == 2 * count
     derive()
@@ -109,9 +108,9 @@ def test_another_version_decides_anew(
 def test_where_exogpu_s_files_have_changed_nothing_is_written(
     verdicts: Path, keeping: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entries, "unchanged", lambda: False)
+    monkeypatch.setattr(disk_cache, "unchanged", lambda: False)
     derive()
-    monkeypatch.setattr(entries, "own_files", lambda: None)
+    monkeypatch.setattr(disk_cache, "own_files", lambda: None)
     derive()
     assert names(verdicts) == []
 
@@ -137,7 +136,7 @@ def test_the_place_of_the_source_does_not_matter(decided: list[str], keeping: No
 
 def made_by(old: Proc, change: Callable[[Rewrite, Stmt], Stmt]) -> Rewrite:
     """A rewriting that copies the procedure, its first assignment changed."""
-    edit = begun(old)
+    edit = unchanged_rewrite(old)
     body = copied(edit, old.body, {}, fresh=False)
     target = next(stmt for stmt in walk(body) if isinstance(stmt, Assign))
 
@@ -214,19 +213,19 @@ CHANGES = (
 
 def test_all_that_is_said_of_a_rewriting_counts(keeping: None) -> None:
     ir = ir_of(tailed)
-    found = {change.__name__: kept.key(made_by(ir, change)) for change in (same, *CHANGES)}
+    found = {change.__name__: step_cache.key(made_by(ir, change)) for change in (same, *CHANGES)}
     assert None not in found.values() and len({*found.values()}) == len(CHANGES) + 1
-    assert kept.key(made_by(ir, same)) == found["same"]
-    assert kept.key(made_by(replace(ir, preconditions=()), same)) == found["same"]
-    assert kept.key(made_by(ir_of(derive()), same)) != found["same"]
+    assert step_cache.key(made_by(ir, same)) == found["same"]
+    assert step_cache.key(made_by(replace(ir, preconditions=()), same)) == found["same"]
+    assert step_cache.key(made_by(ir_of(derive()), same)) != found["same"]
 
 
 def test_what_only_this_process_knows_is_not_kept(keeping: None) -> None:
     edit = made_by(ir_of(tailed), same)
     edit.equal[object()] = (tailed, tailed)  # type: ignore[index]
-    assert kept.key(edit) is None
+    assert step_cache.key(edit) is None
     odd = made_by(replace(ir_of(tailed), preconditions=(object(),)), same)  # type: ignore[arg-type]
-    assert kept.key(odd) is None
+    assert step_cache.key(odd) is None
 
 
 def test_another_process_finds_it(verdicts: Path) -> None:
@@ -252,45 +251,45 @@ def test_an_entry_under_another_name_is_not_believed(
     decided: list[str], verdicts: Path, keeping: None
 ) -> None:
     """What was accepted, in the place of what was refused."""
-    s.divide_loop(tailed, "i", 4, ["io", "ii"])
+    schedule.divide_loop(tailed, "i", 4, ["io", "ii"])
     (good,) = verdicts.iterdir()
     with pytest.raises(ExoGpuError):
-        s.divide_loop(tailed, "i", 4, ["io", "ii"], "perfect")
+        schedule.divide_loop(tailed, "i", 4, ["io", "ii"], "perfect")
     (bad,) = set(verdicts.iterdir()) - {good}
     bad.write_bytes(good.read_bytes())
     with pytest.raises(ExoGpuError):
-        s.divide_loop(tailed, "i", 4, ["io", "ii"], "perfect")
+        schedule.divide_loop(tailed, "i", 4, ["io", "ii"], "perfect")
     assert decided.count("divide_loop") == 3
 
 
 def test_a_damaged_entry_is_decided_anew(decided: list[str], verdicts: Path, keeping: None) -> None:
-    s.divide_loop(tailed, "i", 4, ["io", "ii"])
+    schedule.divide_loop(tailed, "i", 4, ["io", "ii"])
     (entry,) = verdicts.iterdir()
     data = entry.read_bytes()
     for at, wrong in enumerate(
         (b"", data[:-1], data + b"x", data[:33] + b"?" + data[34:], b"\0" * 99)
     ):
         entry.write_bytes(wrong)
-        s.divide_loop(tailed, "i", 4, ["io", "ii"])
+        schedule.divide_loop(tailed, "i", 4, ["io", "ii"])
         assert len(decided) == at + 2 and entry.read_bytes() == data
 
 
 def test_another_word_is_no_entry(decided: list[str], verdicts: Path, keeping: None) -> None:
-    s.divide_loop(tailed, "i", 4, ["io", "ii"])
+    schedule.divide_loop(tailed, "i", 4, ["io", "ii"])
     (entry,) = verdicts.iterdir()
     for word in (b"", b"accepted ", b"\xff", b"proved"):
-        entries.write(entry.stem, kept.SUFFIX, word)
-        assert kept.load(entry.stem) is None
-    entries.write(entry.stem, kept.SUFFIX, b"refused")
+        disk_cache.write(entry.stem, step_cache.SUFFIX, word)
+        assert step_cache.load(entry.stem) is None
+    disk_cache.write(entry.stem, step_cache.SUFFIX, b"refused")
     # What is kept as refused is found out again where nothing else is accepted.
-    assert s.text(s.divide_loop(tailed, "i", 4, ["io", "ii"])) and len(decided) == 2
+    assert schedule.text(schedule.divide_loop(tailed, "i", 4, ["io", "ii"])) and len(decided) == 2
 
 
 def test_the_oldest_are_forgotten(
     verdicts: Path, keeping: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept, "MOST", 4)
-    monkeypatch.setattr(kept, "TOGETHER", 1)
+    monkeypatch.setattr(step_cache, "MOST", 4)
+    monkeypatch.setattr(step_cache, "TOGETHER", 1)
     for at in range(6):
-        kept.store(f"{at}" * 8, True)
-    assert len(names(verdicts)) <= 4 and kept.load("5" * 8)
+        step_cache.store(f"{at}" * 8, True)
+    assert len(names(verdicts)) <= 4 and step_cache.load("5" * 8)

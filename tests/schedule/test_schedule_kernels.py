@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from exogpu import ExoGpuError
-from exogpu import schedule as s
+from exogpu import ExoGpuError, schedule
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import make_gemm
 from exogpu.kernels.gemv_f32 import gemv
@@ -15,8 +14,8 @@ pytestmark = pytest.mark.slow
 
 
 def test_unrolled_loads_of_the_gemv() -> None:
-    p = s.unroll_loop(s.unroll_loop(gemv, "i"), "i")
-    assert not s.find_all(p, "i") and len(s.find_all(p, "cuda_load")) == 8
+    p = schedule.unroll_loop(schedule.unroll_loop(gemv, "i"), "i")
+    assert not schedule.find_all(p, "i") and len(schedule.find_all(p, "cuda_load")) == 8
     assert not p.diagnostics
     random = np.random.default_rng(1)
     A = random.integers(-3, 4, (19, 260)).astype(np.float32)
@@ -28,14 +27,14 @@ def test_unrolled_loads_of_the_gemv() -> None:
 
 def test_instructions_keep_their_order() -> None:
     with pytest.raises(ExoGpuError, match=r"RAW.*cuda_shfl_xor.*part\[w, t\] \+= other"):
-        s.reorder_stmts(gemv, "cuda_shfl_xor #1")
+        schedule.reorder_stmts(gemv, "cuda_shfl_xor #1")
     with pytest.raises(ExoGpuError, match=r"RAW.*Sm80_load_B.*Sm80_mma_tf32"):
-        s.reorder_stmts(gemm_sm80, "for j in _: _ #1")
-    s.reorder_stmts(gemm_sm80, "for i in _: _ #1")  # the loads of A and of B
+        schedule.reorder_stmts(gemm_sm80, "for j in _: _ #1")
+    schedule.reorder_stmts(gemm_sm80, "for i in _: _ #1")  # the loads of A and of B
 
 
 def test_the_hopper_kernel_can_be_read_and_checked() -> None:
     kernel = make_gemm(2, 1, 128, 128)
-    p = s.simplify(s.unroll_loop(kernel, "for kk in _: _"))
-    assert len(s.find_all(p, "Sm90_wgmma_tf32")) == 4
+    p = schedule.simplify(schedule.unroll_loop(kernel, "for kk in _: _"))
+    assert len(schedule.find_all(p, "Sm90_wgmma_tf32")) == 4
     assert not p.diagnostics

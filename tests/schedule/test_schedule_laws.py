@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exogpu import ExoGpuError
-from exogpu import schedule as s
-from exogpu.meaning import naive
-from exogpu.meaning.values import NUMPY
+from exogpu import ExoGpuError, schedule
+from exogpu.interpreter import elementwise
+from exogpu.interpreter.values import NUMPY
 from tests.texts import made
 
 pytestmark = pytest.mark.slow
@@ -99,13 +98,15 @@ def judge(seed: int) -> str:
     if p.ir is None or p.diagnostics:
         return "unfit"
     try:
-        q = s.rewrite_expr(p, "y[_] _ _", s.find(p, "y[_] _ _").expressions()[0], other)
+        q = schedule.rewrite_expr(
+            p, "y[_] _ _", schedule.find(p, "y[_] _ _").expressions()[0], other
+        )
     except ExoGpuError as error:
         assert {d.code for d in error.diagnostics} <= {"X991", "X992"}, error
         return "refused"
     if q.ir is None or q.diagnostics:
         return "unfit"
-    if s.assumptions(q):
+    if schedule.assumptions(q):
         return "assuming"
     for trial in range(4):
         arrays = {
@@ -114,12 +115,12 @@ def judge(seed: int) -> str:
         }
         before, after = ({n: a.copy() for n, a in arrays.items()} for _ in range(2))
         try:
-            naive.run(p.ir, before)
+            elementwise.run(p.ir, before)
         except ZeroDivisionError:
             continue
-        naive.run(q.ir, after)
+        elementwise.run(q.ir, after)
         same = np.array_equal(before["y"], after["y"], equal_nan=before["y"].dtype.kind == "f")
-        assert same, (s.text(p), s.text(q), before["y"], after["y"])
+        assert same, (schedule.text(p), schedule.text(q), before["y"], after["y"])
     return "same"
 
 

@@ -8,14 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from exogpu import ExoGpuError, proc
-from exogpu import schedule as s
+from exogpu import ExoGpuError, proc, schedule
 from exogpu.api import Procedure
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Add, CExpr, CVar, FloorDiv, Mod, Mul
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import evaluate
-from exogpu.schedule.certifying.chain import uncertified
-from exogpu.schedule.control import tidy
+from exogpu.schedule.certificates.chain import uncertified
+from exogpu.schedule.index_text import tidy
 
 
 def message(step: Callable[[], object], code: str = "X992") -> str:
@@ -64,23 +63,23 @@ def squared(n: size, a: f32[n] @ DRAM, z: f32[1] @ DRAM):
 
 
 def test_operands_that_overlap_take_no_other_procedure() -> None:
-    fused = s.rename(s.fuse(moved, "i"), "fused")
+    fused = schedule.rename(schedule.fuse(moved, "i"), "fused")
     a = np.arange(6, dtype=np.float32)
     overlapping.run(n=5, a=a)
     assert a.tolist() == [0, 1, 1, 1, 1, 1]  # and from the loop that is fused 0, 1, 2, 3, 4, 5
-    said = message(lambda: s.call_eqv(overlapping, "moved", fused))
+    said = message(lambda: schedule.call_eqv(overlapping, "moved", fused))
     assert "x and y have elements of a in common" in said
 
 
 def test_operands_apart_do() -> None:
-    fused = s.rename(s.fuse(moved, "i"), "fused")
-    one = s.call_eqv(by_windows, "moved", fused)
-    assert "a in common" in message(lambda: s.call_eqv(one, "moved", fused))
-    s.call_eqv(one, "moved #1", fused)
+    fused = schedule.rename(schedule.fuse(moved, "i"), "fused")
+    one = schedule.call_eqv(by_windows, "moved", fused)
+    assert "a in common" in message(lambda: schedule.call_eqv(one, "moved", fused))
+    schedule.call_eqv(one, "moved #1", fused)
 
 
 def test_operands_that_are_only_read_do() -> None:
-    s.call_eqv(squared, "summed", s.rename(s.cut_loop(summed, "i", 1), "cut"))
+    schedule.call_eqv(squared, "summed", schedule.rename(schedule.cut_loop(summed, "i", 1), "cut"))
 
 
 # --- slots of a procedure that is called ----------------------------------------------------------
@@ -114,7 +113,7 @@ def test_a_caller_of_slots_is_not_rewritten() -> None:
     y = np.full((3, 32), 7, np.float32)
     both.run(y=y)
     assert y[:, 0].tolist() == [1, 0, 0]  # not all of y is written by the second
-    said = message(lambda: s.eliminate_dead_code(both, "cleared"), "X994")
+    said = message(lambda: schedule.eliminate_dead_code(both, "cleared"), "X994")
     assert said == "into_a_slot has slot(full), which counts Arrives: it is not rewritten"
     assert both.equivalent_to(both).word == "undecided"
 
@@ -124,8 +123,8 @@ def test_a_call_of_slots_is_not_put_in() -> None:
     def one(y: f32[3, 32] @ CudaGmemLinear):
         cleared(y)
 
-    at = s.find(one, "cleared").before()
-    message(lambda: s.insert_noop_call(one, at, into_a_slot, "y[0:3, 0:32]"), "X994")
+    at = schedule.find(one, "cleared").before()
+    message(lambda: schedule.insert_noop_call(one, at, into_a_slot, "y[0:3, 0:32]"), "X994")
 
 
 # --- integers that are divided --------------------------------------------------------------------
@@ -155,33 +154,35 @@ def thirds(n: size, x: i32[n] @ DRAM, y: i32[n] @ DRAM):
 
 def test_nothing_is_divided_that_was_not() -> None:
     quotients.run(n=3, x=np.arange(3, dtype=np.int32), y=np.zeros(3, np.int32))  # x[0] is 0
-    said = message(lambda: s.remove_if(quotients, "if _: _"))
+    said = message(lambda: schedule.remove_if(quotients, "if _: _"))
     assert said.startswith(
         "remove_if: an integer would be divided, maybe by zero, where it was not"
     )
-    s.remove_if(thirds, "if _: _")
+    schedule.remove_if(thirds, "if _: _")
 
 
 def test_certificates_say_so_too() -> None:
     """The checker is not asked."""
 
     def removed(p: Procedure) -> str:
-        (edit,) = s.remove_if.__wrapped__(p.ir, s.find(p, "if _: _").path)
+        (edit,) = schedule.remove_if.__wrapped__(p.ir, schedule.find(p, "if _: _").path)
         return uncertified(edit)
 
     assert removed(quotients).startswith("sat: Each instance of `t = 100 / x[i]`")
     assert removed(thirds) == ""
-    found = s.certificate(s.divide_loop(quotients, "i", 4, ["io", "ii"]))
+    found = schedule.certificate(schedule.divide_loop(quotients, "i", 4, ["io", "ii"]))
     assert found.complete
     claims = [json.loads(step.files["certificate.json"])["obligations"] for step in found.steps]
     assert "DIVIDED" in {one["kind"] for some in claims for one in some}
 
 
 def test_quotients_may_move() -> None:
-    p = s.divide_loop(quotients, "i", 4, ["io", "ii"])
-    p = s.bind_expr(p, "t = 100 / _", s.find(p, "t = 100 / _").expression("_ / _"), "u")
-    p = s.inline_assign(p, "u = _")
-    s.cut_loop(p, "ii", 2)
+    p = schedule.divide_loop(quotients, "i", 4, ["io", "ii"])
+    p = schedule.bind_expr(
+        p, "t = 100 / _", schedule.find(p, "t = 100 / _").expression("_ / _"), "u"
+    )
+    p = schedule.inline_assign(p, "u = _")
+    schedule.cut_loop(p, "ii", 2)
 
 
 @proc
@@ -192,7 +193,7 @@ def copied(n: size, x: i32[n] @ DRAM, y: i32[n] @ DRAM):
 
 def test_no_expression_divides_that_did_not() -> None:
     def more(what: str) -> Procedure:
-        return s.rewrite_expr(copied, "y[_] = _", "x[i]", f"x[i] + 0 * ({what})")
+        return schedule.rewrite_expr(copied, "y[_] = _", "x[i]", f"x[i] + 0 * ({what})")
 
     assert "its value may be another" in message(lambda: more("10 / x[i]"))
     more("x[i] / 10")
@@ -229,13 +230,13 @@ def half(n: size, x: bf16[n] @ CudaGmemLinear, y: f32[n] @ CudaGmemLinear):
 
 @pytest.mark.parametrize("of", [narrow, half], ids=lambda p: p.name)
 def test_a_copy_of_a_narrow_type_is_no_other_number(of: Procedure) -> None:
-    inlined = s.inline_assign(of, "t = _")
-    assert s.assumptions(inlined) == ()
-    assert s.certificate(inlined).complete
+    inlined = schedule.inline_assign(of, "t = _")
+    assert schedule.assumptions(inlined) == ()
+    assert schedule.certificate(inlined).complete
 
 
 def test_a_copy_to_another_narrow_type_is() -> None:
-    assert "its value may be another" in message(lambda: s.inline_assign(narrowed, "t = _"))
+    assert "its value may be another" in message(lambda: schedule.inline_assign(narrowed, "t = _"))
 
 
 # --- indices --------------------------------------------------------------------------------------
@@ -282,23 +283,23 @@ def test_procedures_of_one_name_are_told_apart() -> None:
         one(n, x)
         other(n, y, x)
 
-    assert s.rename(caller, "called").diagnostics == ()
+    assert schedule.rename(caller, "called").diagnostics == ()
 
 
 @pytest.mark.parametrize("name", ["copied", "x", "i", "f32"])
 def test_a_procedure_takes_no_name_that_is_in_use(name: str) -> None:
-    said = message(lambda: s.extract_subproc(copied, "i", name), "X991")
+    said = message(lambda: schedule.extract_subproc(copied, "i", name), "X991")
     assert said == f"extract_subproc: {name} is the name of something else"
 
 
 def test_truth_is_no_number() -> None:
-    said = message(lambda: s.divide_loop(copied, "i", True, ["a", "b"]), "X991")
+    said = message(lambda: schedule.divide_loop(copied, "i", True, ["a", "b"]), "X991")
     assert said == "divide_loop: factor is of type bool, and must be an integer"
 
 
 @pytest.mark.parametrize("pattern", ["i #-1", "i #x"])
 def test_a_number_that_is_none_finds_nothing(pattern: str) -> None:
-    assert message(lambda: s.find(copied, pattern), "X990") == (
+    assert message(lambda: schedule.find(copied, pattern), "X990") == (
         f"no statement matches `{pattern}` in copied"
     )
 
@@ -309,7 +310,7 @@ def test_a_loop_is_not_unrolled_beyond_the_limit() -> None:
         for i in seq(0, 1000000):
             x[i] = 0
 
-    said = message(lambda: s.unroll_loop(long, "i"), "X991")
+    said = message(lambda: schedule.unroll_loop(long, "i"), "X991")
     assert said == "unroll_loop: it would be 1,000,000 statements, more than 20,000"
 
 
@@ -320,7 +321,7 @@ def test_a_ring_has_a_slot_at_least() -> None:
         for i in seq(0, 8):
             t[i] = x[i]
 
-    said = message(lambda: s.resize_dim(kept, "t", 0, 0, fold=True), "X991")
+    said = message(lambda: schedule.resize_dim(kept, "t", 0, 0, fold=True), "X991")
     assert said == "resize_dim: the extent to fold to is no constant of at least 1"
 
 
@@ -337,9 +338,9 @@ def test_a_text_that_means_nothing_is_shown_at_its_statement() -> None:
         (found,) = caught.value.diagnostics
         return found.span.text.strip(), found.help
 
-    line, remedy = found(lambda: s.bind_expr(windowed, "y[_] = _", "w[i]", "t"))
+    line, remedy = found(lambda: schedule.bind_expr(windowed, "y[_] = _", "w[i]", "t"))
     assert line == "y[i] = w[i]" and "inline a window first" in remedy
-    line, remedy = found(lambda: s.cut_loop(windowed, "i", "k"))
+    line, remedy = found(lambda: schedule.cut_loop(windowed, "i", "k"))
     assert line == "for i in seq(0, n):" and remedy.startswith("name a size")
-    at = s.find(windowed, "i").before()
-    assert found(lambda: s.insert_noop_call(windowed, at, copied, "k", "y", "y"))[0] == line
+    at = schedule.find(windowed, "i").before()
+    assert found(lambda: schedule.insert_noop_call(windowed, at, copied, "k", "y", "y"))[0] == line

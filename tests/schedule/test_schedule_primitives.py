@@ -48,61 +48,66 @@ from steps import (
     windowed,
 )
 
-from exogpu import CudaRmem, CudaSmemLinear, ExoGpuError, cuda_thread
-from exogpu import schedule as s
+from exogpu import CudaRmem, CudaSmemLinear, ExoGpuError, cuda_thread, schedule
 from exogpu.api import Procedure
 from exogpu.ir.nodes import Assign, For, If, Reduce
 from exogpu.ir.printer import print_proc
-from exogpu.schedule import contexts, synchronisation
+from exogpu.schedule.primitives import barriers, contexts
 from exogpu.schedule.rewrite import paths
 
 GOLDEN = Path(__file__).parent / "golden"
 
 ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure]]] = {
-    "divide_loop perfect": (even, lambda p: s.divide_loop(p, "i", 4, ["io", "ii"], "perfect")),
-    "divide_loop guard": (gemm, lambda p: s.divide_loop(p, "k", 4, ["ko", "ki"], "guard")),
-    "divide_loop cut": (gemm, lambda p: s.divide_loop(p, "j", 4, ["jo", "ji"], "cut")),
-    "divide_loop carried": (carried, lambda p: s.divide_loop(p, "i", 3, ["io", "ii"], "cut")),
-    "reorder_loops": (square, lambda p: s.reorder_loops(p, "i")),
-    "mult_loops": (four, lambda p: s.mult_loops(p, "i", "k")),
-    "unroll_loop of a call": (calling, lambda p: s.unroll_loop(p, "i")),
-    "unroll_loop": (shorts, lambda p: s.unroll_loop(p, "i")),
-    "cut_loop": (pieces, lambda p: s.cut_loop(p, "i #1", "n - 0")),
-    "shift_loop": (carried, lambda p: s.shift_loop(p, "i", 2)),
-    "join_loops": (pieces, lambda p: s.join_loops(p, "i")),
-    "fission": (two, lambda p: s.fission(p, s.find(p, "x[_] = _").after())),
-    "fuse": (apart, lambda p: s.fuse(p, "i")),
-    "remove_loop": (last, lambda p: s.remove_loop(p, "i")),
-    "reorder_stmts": (order, lambda p: s.reorder_stmts(p, "x[0] = _")),
-    "lift_scope": (guarded, lambda p: s.lift_scope(p, "if _: _")),
-    "specialize": (squares, lambda p: s.specialize(p, "y[_] = _", "i", "<", "4")),
-    "remove_if": (tail, lambda p: s.remove_if(p, "if _: _")),
-    "add_if": (wide, lambda p: s.add_if(p, "t[_] = _", "i", "<", "4")),
-    "eliminate_dead_code": (dead, lambda p: s.eliminate_dead_code(p, "x[_] = 5")),
-    "delete_pass": (passed, s.delete_pass),
-    "rename": (passed, lambda p: s.rename(p, "renamed")),
-    "simplify": (tidied, s.simplify),
-    "expand_dim": (scalar, lambda p: s.expand_dim(p, "t", "n", "i")),
-    "lift_alloc": (scalar, lambda p: s.lift_alloc(p, "t")),
-    "sink_alloc": (outside, lambda p: s.sink_alloc(p, "t")),
-    "resize_dim": (wide, lambda p: s.resize_dim(p, "t", 0, 4, 2)),
-    "bind_expr": (squares, lambda p: s.bind_expr(p, "y[_] = _", "x[i]", "t")),
-    "rearrange_dim": (tiled, lambda p: s.rearrange_dim(p, "t", [1, 0])),
-    "delete_buffer": (tiled, lambda p: s.delete_buffer(p, "unused")),
-    "reuse_buffer": (one_after_the_other, lambda p: s.reuse_buffer(p, "t", "u")),
-    "inline_window": (windowed, lambda p: s.inline_window(p, "w")),
-    "stage_mem read": (even, lambda p: s.stage_mem(p, "for i in _: _", "x[0:n]", "t")),
-    "stage_mem written": (even, lambda p: s.stage_mem(p, "for i in _: _", "y[0:n]", "t")),
-    "stage_mem part": (pieces, lambda p: s.stage_mem(p, "for i in _: _", "x[0:n]", "t")),
-    "stage_mem guarded": (
-        s.divide_loop(squares, "i", 4, ["io", "ii"]),
-        lambda p: s.stage_mem(p, "for ii in _: _", "x[4 * io : 4 * io + 4]", "t"),
+    "divide_loop perfect": (
+        even,
+        lambda p: schedule.divide_loop(p, "i", 4, ["io", "ii"], "perfect"),
     ),
-    "stage_mem of sums": (gemm, lambda p: s.stage_mem(p, "for k in _: _", "C[i, j]", "t")),
-    "stage_sum": (gemm, lambda p: s.stage_sum(p, "for k in _: _", "C[i, j]", "t")),
+    "divide_loop guard": (gemm, lambda p: schedule.divide_loop(p, "k", 4, ["ko", "ki"], "guard")),
+    "divide_loop cut": (gemm, lambda p: schedule.divide_loop(p, "j", 4, ["jo", "ji"], "cut")),
+    "divide_loop carried": (
+        carried,
+        lambda p: schedule.divide_loop(p, "i", 3, ["io", "ii"], "cut"),
+    ),
+    "reorder_loops": (square, lambda p: schedule.reorder_loops(p, "i")),
+    "mult_loops": (four, lambda p: schedule.mult_loops(p, "i", "k")),
+    "unroll_loop of a call": (calling, lambda p: schedule.unroll_loop(p, "i")),
+    "unroll_loop": (shorts, lambda p: schedule.unroll_loop(p, "i")),
+    "cut_loop": (pieces, lambda p: schedule.cut_loop(p, "i #1", "n - 0")),
+    "shift_loop": (carried, lambda p: schedule.shift_loop(p, "i", 2)),
+    "join_loops": (pieces, lambda p: schedule.join_loops(p, "i")),
+    "fission": (two, lambda p: schedule.fission(p, schedule.find(p, "x[_] = _").after())),
+    "fuse": (apart, lambda p: schedule.fuse(p, "i")),
+    "remove_loop": (last, lambda p: schedule.remove_loop(p, "i")),
+    "reorder_stmts": (order, lambda p: schedule.reorder_stmts(p, "x[0] = _")),
+    "lift_scope": (guarded, lambda p: schedule.lift_scope(p, "if _: _")),
+    "specialize": (squares, lambda p: schedule.specialize(p, "y[_] = _", "i", "<", "4")),
+    "remove_if": (tail, lambda p: schedule.remove_if(p, "if _: _")),
+    "add_if": (wide, lambda p: schedule.add_if(p, "t[_] = _", "i", "<", "4")),
+    "eliminate_dead_code": (dead, lambda p: schedule.eliminate_dead_code(p, "x[_] = 5")),
+    "delete_pass": (passed, schedule.delete_pass),
+    "rename": (passed, lambda p: schedule.rename(p, "renamed")),
+    "simplify": (tidied, schedule.simplify),
+    "expand_dim": (scalar, lambda p: schedule.expand_dim(p, "t", "n", "i")),
+    "lift_alloc": (scalar, lambda p: schedule.lift_alloc(p, "t")),
+    "sink_alloc": (outside, lambda p: schedule.sink_alloc(p, "t")),
+    "resize_dim": (wide, lambda p: schedule.resize_dim(p, "t", 0, 4, 2)),
+    "bind_expr": (squares, lambda p: schedule.bind_expr(p, "y[_] = _", "x[i]", "t")),
+    "rearrange_dim": (tiled, lambda p: schedule.rearrange_dim(p, "t", [1, 0])),
+    "delete_buffer": (tiled, lambda p: schedule.delete_buffer(p, "unused")),
+    "reuse_buffer": (one_after_the_other, lambda p: schedule.reuse_buffer(p, "t", "u")),
+    "inline_window": (windowed, lambda p: schedule.inline_window(p, "w")),
+    "stage_mem read": (even, lambda p: schedule.stage_mem(p, "for i in _: _", "x[0:n]", "t")),
+    "stage_mem written": (even, lambda p: schedule.stage_mem(p, "for i in _: _", "y[0:n]", "t")),
+    "stage_mem part": (pieces, lambda p: schedule.stage_mem(p, "for i in _: _", "x[0:n]", "t")),
+    "stage_mem guarded": (
+        schedule.divide_loop(squares, "i", 4, ["io", "ii"]),
+        lambda p: schedule.stage_mem(p, "for ii in _: _", "x[4 * io : 4 * io + 4]", "t"),
+    ),
+    "stage_mem of sums": (gemm, lambda p: schedule.stage_mem(p, "for k in _: _", "C[i, j]", "t")),
+    "stage_sum": (gemm, lambda p: schedule.stage_sum(p, "for k in _: _", "C[i, j]", "t")),
     "stage_mem in a loop": (
-        s.divide_loop(gemm, "k", 4, ["ko", "ki"]),
-        lambda p: s.stage_mem(p, "for ki in _: _", "C[i, j]", "t"),
+        schedule.divide_loop(gemm, "k", 4, ["ko", "ki"]),
+        lambda p: schedule.stage_mem(p, "for ki in _: _", "C[i, j]", "t"),
     ),
 }
 
@@ -119,7 +124,7 @@ def test_accepted(name: str, golden: Callable[[Path, str], None]) -> None:
     text = f"{print_proc(before.ir)}\n# {name}\n\n{print_proc(after.ir)}"
     golden(GOLDEN / f"{name.replace(' ', '_')}.txt", text)
     assert not after.diagnostics
-    assert bool(s.derivation(after).assumed) == (name in write_steps.ASSUMING)  # type: ignore[union-attr]
+    assert bool(schedule.derivation(after).assumed) == (name in write_steps.ASSUMING)  # type: ignore[union-attr]
     assert same_results(before, after) > 0
 
 
@@ -152,9 +157,9 @@ def test_cursors_are_followed(name: str) -> None:
     assert before.ir is not None
     for path, stmt in paths(before.ir):
         kind = Assign if isinstance(stmt, Reduce) else type(stmt)
-        cursor = s.Cursor(before, path)
+        cursor = schedule.Cursor(before, path)
         try:
-            found = s.followed(after, cursor)
+            found = schedule.followed(after, cursor)
         except ExoGpuError as error:
             assert "is gone since" in str(error)
             assert name.split()[0] in REMOVING.get(kind, {name.split()[0]}), cursor
@@ -162,106 +167,112 @@ def test_cursors_are_followed(name: str) -> None:
         assert found.procedure is after and found.stmt is not None
         for expression in cursor.expressions():
             with contextlib.suppress(ExoGpuError):
-                assert s.followed(after, expression).statement == found
+                assert schedule.followed(after, expression).statement == found
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_certified(name: str) -> None:
     before, step = ACCEPTED[name]
-    found = s.certificate(step(before))
+    found = schedule.certificate(step(before))
     assert found.complete, [one.why for one in found.steps]
 
 
 REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     "divide_loop perfect": (
-        lambda: s.divide_loop(gemm, "i", 8, ["io", "ii"], "perfect"),
+        lambda: schedule.divide_loop(gemm, "i", 8, ["io", "ii"], "perfect"),
         "X992.*would not run.*`C.*line.*M = 1, N = 1, K = 1",
     ),
-    "divide_loop names": (lambda: s.divide_loop(gemm, "i", 8, ["io"]), "X991.*two names"),
-    "divide_loop keyword": (lambda: s.divide_loop(gemm, "i", 8, ["if", "ii"]), "X991.*no name"),
+    "divide_loop names": (lambda: schedule.divide_loop(gemm, "i", 8, ["io"]), "X991.*two names"),
+    "divide_loop keyword": (
+        lambda: schedule.divide_loop(gemm, "i", 8, ["if", "ii"]),
+        "X991.*no name",
+    ),
     "divide_loop place": (
-        lambda: s.divide_loop(gemm, s.find(gemm, "i").after(), 8, ["io", "ii"]),
+        lambda: schedule.divide_loop(gemm, schedule.find(gemm, "i").after(), 8, ["io", "ii"]),
         "X991.*by a pattern or by one cursor",
     ),
     "stage_mem count": (
-        lambda: s.stage_mem(gemm, "k", "C[i, j]", "t", count=2),
+        lambda: schedule.stage_mem(gemm, "k", "C[i, j]", "t", count=2),
         "X991.*no 2 statements",
     ),
     "stage_sum assigned": (
-        lambda: s.stage_sum(gemm, "C[_] = _", "C[i, j]", "t", count=2),
+        lambda: schedule.stage_sum(gemm, "C[_] = _", "C[i, j]", "t", count=2),
         "X992: stage_sum: the second has a part of a parameter in a result.*M = 1, N = 1, K = 1",
     ),
     "stage_sum of reads": (
-        lambda: s.stage_sum(gemm, "k", "A[i, 0:K]", "t"),
+        lambda: schedule.stage_sum(gemm, "k", "A[i, 0:K]", "t"),
         "X991.*do not add to A",
     ),
     "divide_loop no loop": (
-        lambda: s.divide_loop(gemm, "C[_] = _", 8, ["io", "ii"]),
+        lambda: schedule.divide_loop(gemm, "C[_] = _", 8, ["io", "ii"]),
         "X991.*no loop",
     ),
     "reorder_loops dependence": (
-        lambda: s.reorder_loops(skewed, "i"),
+        lambda: schedule.reorder_loops(skewed, "i"),
         r"X992: reorder_loops: a dependence \(RAW\) would be reversed: `x\[i \+ 1, j\].*n = 2",
     ),
-    "reorder_loops form": (lambda: s.reorder_loops(gemm, "j"), "X991.*more than one loop"),
-    "mult_loops": (lambda: s.mult_loops(square, "i", "k"), "X991.*no constant count"),
-    "unroll_loop": (lambda: s.unroll_loop(square, "i"), "X991.*not constant"),
-    "cut_loop": (lambda: s.cut_loop(gemm, "i", 3), "X992.*out of bounds: at M = 1"),
-    "shift_loop": (lambda: s.shift_loop(gemm, "i", "q"), "X991.*no control variable q"),
-    "join_loops": (lambda: s.join_loops(gap, "i"), r"X992.*`x\[i\] = 7.*first at n = 4"),
-    "join_loops bodies": (lambda: s.join_loops(apart, "i"), "X992.*another"),
+    "reorder_loops form": (lambda: schedule.reorder_loops(gemm, "j"), "X991.*more than one loop"),
+    "mult_loops": (lambda: schedule.mult_loops(square, "i", "k"), "X991.*no constant count"),
+    "unroll_loop": (lambda: schedule.unroll_loop(square, "i"), "X991.*not constant"),
+    "cut_loop": (lambda: schedule.cut_loop(gemm, "i", 3), "X992.*out of bounds: at M = 1"),
+    "shift_loop": (lambda: schedule.shift_loop(gemm, "i", "q"), "X991.*no control variable q"),
+    "join_loops": (lambda: schedule.join_loops(gap, "i"), r"X992.*`x\[i\] = 7.*first at n = 4"),
+    "join_loops bodies": (lambda: schedule.join_loops(apart, "i"), "X992.*another"),
     "fission": (
-        lambda: s.fission(running, s.find(running, "t += _").after()),
+        lambda: schedule.fission(running, schedule.find(running, "t += _").after()),
         r"X992: fission: a dependence \(WAR\) would be reversed: `y\[i\] = t.*`t \+= .*n = 2",
     ),
     "fission scope": (
-        lambda: s.fission(scalar, s.find(scalar, "t = _").after()),
+        lambda: schedule.fission(scalar, schedule.find(scalar, "t = _").after()),
         "X991.*t would not be declared",
     ),
     "fuse": (
-        lambda: s.fuse(reversed_fuse, "i"),
+        lambda: schedule.fuse(reversed_fuse, "i"),
         r"X992: fuse: a dependence \(RAW\) would be reversed: `x\[i\].*y\[.*n = 2",
     ),
-    "remove_loop": (lambda: s.remove_loop(even, "i"), "X992.*n = 4"),
+    "remove_loop": (lambda: schedule.remove_loop(even, "i"), "X992.*n = 4"),
     "reorder_stmts": (
-        lambda: s.reorder_stmts(s.reorder_stmts(order, "x[0] = _"), "x[0] = _"),
+        lambda: schedule.reorder_stmts(schedule.reorder_stmts(order, "x[0] = _"), "x[0] = _"),
         r"X992: reorder_stmts: a dependence \(RAW\) would be reversed: `x\[0\].*`y\[1\] = x\[0\]",
     ),
-    "lift_scope": (lambda: s.lift_scope(guarded_by_i, "if _: _"), "X991.*depends on i"),
-    "specialize": (lambda: s.specialize(squares, "i", "j", "<", "4"), "X991.*j"),
+    "lift_scope": (lambda: schedule.lift_scope(guarded_by_i, "if _: _"), "X991.*depends on i"),
+    "specialize": (lambda: schedule.specialize(squares, "i", "j", "<", "4"), "X991.*j"),
     "remove_if": (
-        lambda: s.remove_if(tail_read, "if _: _"),
+        lambda: schedule.remove_if(tail_read, "if _: _"),
         r"X992.*value would be read that is another's: `C\[i\] = 0.*at every size, in C\[6\]",
     ),
-    "add_if": (lambda: s.add_if(tail, "C[_] = _", "i", "<", "5"), "X992.*would not run"),
+    "add_if": (lambda: schedule.add_if(tail, "C[_] = _", "i", "<", "5"), "X992.*would not run"),
     "eliminate_dead_code": (
-        lambda: s.eliminate_dead_code(dead, "x[_] = 6"),
+        lambda: schedule.eliminate_dead_code(dead, "x[_] = 6"),
         r"X992.*would not run.*`x\[i\] = 6",
     ),
-    "rename": (lambda: s.rename(passed, "a b"), "X991"),
-    "expand_dim": (lambda: s.expand_dim(scalar, "t", 4, "i"), "X992.*out of bounds|has 4"),
-    "lift_alloc": (lambda: s.lift_alloc(scalar, "t", 7), "X991"),
-    "sink_alloc": (lambda: s.sink_alloc(running, "t"), "X991.*not exactly one"),
+    "rename": (lambda: schedule.rename(passed, "a b"), "X991"),
+    "expand_dim": (lambda: schedule.expand_dim(scalar, "t", 4, "i"), "X992.*out of bounds|has 4"),
+    "lift_alloc": (lambda: schedule.lift_alloc(scalar, "t", 7), "X991"),
+    "sink_alloc": (lambda: schedule.sink_alloc(running, "t"), "X991.*not exactly one"),
     "sink_alloc carried": (
-        lambda: s.sink_alloc(kept_for_the_next, "t"),
+        lambda: schedule.sink_alloc(kept_for_the_next, "t"),
         r"X992: sink_alloc: .*before it is written.*`y\[i\] = t`.*`t = x\[i\]`.*n = 2",
     ),
-    "resize_dim": (lambda: s.resize_dim(wide, "t", 0, 4, 0), "X992"),
-    "bind_expr": (lambda: s.bind_expr(squares, "y[_] = _", "y[i]", "t"), "X991.*does not read"),
-    "rearrange_dim": (lambda: s.rearrange_dim(tiled, "t", [1, 1]), "X991.*is no order"),
-    "delete_buffer": (lambda: s.delete_buffer(tiled, "t"), "X991.*t is used"),
+    "resize_dim": (lambda: schedule.resize_dim(wide, "t", 0, 4, 0), "X992"),
+    "bind_expr": (
+        lambda: schedule.bind_expr(squares, "y[_] = _", "y[i]", "t"),
+        "X991.*does not read",
+    ),
+    "rearrange_dim": (lambda: schedule.rearrange_dim(tiled, "t", [1, 1]), "X991.*is no order"),
+    "delete_buffer": (lambda: schedule.delete_buffer(tiled, "t"), "X991.*t is used"),
     "reuse_buffer": (
-        lambda: s.reuse_buffer(both_at_once, "t", "u"),
+        lambda: schedule.reuse_buffer(both_at_once, "t", "u"),
         r"X992.*value would be read that is another's: `y\[1\].*`t = x\[1\]",
     ),
-    "inline_window": (lambda: s.inline_window(scalar, "t"), "X991.*no plain window"),
+    "inline_window": (lambda: schedule.inline_window(scalar, "t"), "X991.*no plain window"),
     "stage_mem": (
-        lambda: s.stage_mem(apart, "for j in _: _", "x[0:1]", "t"),
+        lambda: schedule.stage_mem(apart, "for j in _: _", "x[0:1]", "t"),
         "X992",
     ),
-    "set_memory": (lambda: s.set_memory(even, "i", CudaSmemLinear), "X991.*no allocation"),
-    "set_loop_mode": (lambda: s.set_loop_mode(even, "i", "fast"), "X991"),
-    "wrap_kernel": (lambda: s.wrap_kernel(even, "i", 33), "X991.*whole warps"),
+    "set_memory": (lambda: schedule.set_memory(even, "i", CudaSmemLinear), "X991.*no allocation"),
+    "set_loop_mode": (lambda: schedule.set_loop_mode(even, "i", "fast"), "X991"),
+    "wrap_kernel": (lambda: schedule.wrap_kernel(even, "i", 33), "X991.*whole warps"),
 }
 
 
@@ -278,22 +289,22 @@ def test_refused(name: str) -> None:
 
 
 def test_annotations_change_no_results() -> None:
-    p = s.set_loop_mode(even, "i", cuda_thread)
-    p = s.set_loop_mode(p, "i", "seq")
+    p = schedule.set_loop_mode(even, "i", cuda_thread)
+    p = schedule.set_loop_mode(p, "i", "seq")
     assert same_results(even, p) > 0
 
 
 def test_what_the_language_forbids_is_an_error_of_the_derived_procedure() -> None:
     """A primitive keeps the meaning; the rules of memories are those of any procedure."""
-    p = s.set_memory(scalar, "t", CudaRmem)
+    p = schedule.set_memory(scalar, "t", CudaRmem)
     assert p.check().word == "error"
     assert [d.code for d in p.diagnostics][:1] == ["S317"]
 
 
 def test_every_primitive_is_accepted_somewhere_and_refused_somewhere() -> None:
-    steps = {n: f for n, f in vars(s).items() if hasattr(f, "__wrapped__")}
+    steps = {n: f for n, f in vars(schedule).items() if hasattr(f, "__wrapped__")}
     made = {n for n, f in steps.items() if not hasattr(f, "is_higher")}
-    for module in (synchronisation, contexts):  # their own tests say the same
+    for module in (barriers, contexts):  # their own tests say the same
         own = {
             n for n, f in vars(module).items() if getattr(f, "__module__", "") == module.__name__
         }
@@ -307,20 +318,20 @@ def test_every_primitive_is_accepted_somewhere_and_refused_somewhere() -> None:
 
 
 def test_every_primitive_shows_before_and_after() -> None:
-    for name in s.__all__:
-        if hasattr(vars(s)[name], "__wrapped__"):
-            assert "->" in (vars(s)[name].__doc__ or ""), name
+    for name in schedule.__all__:
+        if hasattr(vars(schedule)[name], "__wrapped__"):
+            assert "->" in (vars(schedule)[name].__doc__ or ""), name
 
 
 def test_history_names_each_step() -> None:
-    p = s.divide_loop(even, "for i in _: _", 4, ["io", "ii"], tail="perfect")
-    p = s.unroll_loop(p, s.find(p, "ii"))
-    lines = s.history(p).splitlines()
+    p = schedule.divide_loop(even, "for i in _: _", 4, ["io", "ii"], tail="perfect")
+    p = schedule.unroll_loop(p, schedule.find(p, "ii"))
+    lines = schedule.history(p).splitlines()
     assert lines[0] == "even"
     assert re.fullmatch(
         r"  divide_loop\('for i in _: _', 4, \['io', 'ii'\], tail='perfect'\)  \d\.\d\d s", lines[1]
     )
     assert re.fullmatch(r"  unroll_loop\(`for ii in seq\(0, 4\):`\)  \d\.\d\d s", lines[2])
-    derived = s.derivation(p)
+    derived = schedule.derivation(p)
     assert derived is not None and derived.primitive == "unroll_loop"
-    assert s.derivation(even) is None
+    assert schedule.derivation(even) is None

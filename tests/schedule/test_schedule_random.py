@@ -13,7 +13,7 @@ from small_programs import small_program
 from steps import same_results
 
 from exogpu.schedule import primitive
-from exogpu.schedule.checker import Objection, objection
+from exogpu.schedule.checking.checker import Objection, objection
 from exogpu.schedule.rewrite import Rewrite
 
 pytestmark = pytest.mark.slow

@@ -19,54 +19,62 @@ from exogpu import (
     cuda_temporal,
     cuda_thread,
     cuda_warp,
+    schedule,
 )
-from exogpu import schedule as s
 from exogpu.api import Procedure
 from exogpu.ir.printer import print_proc
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS
-from exogpu.schedule import contexts, synchronisation
-from exogpu.schedule.silent import SYNCHRONISATION, is_silent, same_but_for_silence
+from exogpu.schedule.checking.opened_procedure import (
+    SYNCHRONISATION,
+    is_silent,
+    same_but_for_silence,
+)
+from exogpu.schedule.primitives import barriers, contexts
 
 GOLDEN = Path(__file__).parent / "golden"
 FIRST = "for t in _: _"
 
 
 def with_group(p: Procedure) -> Procedure:
-    p = s.insert_barrier_alloc(p, s.find(p, "tile").after(), "cg", [32], CudaCommitGroup)
-    return s.insert_arrive(p, s.find(p, "Sm80_cp_async_copy").after(), Sm80_cp_async, "cg[t]")
+    p = schedule.insert_barrier_alloc(
+        p, schedule.find(p, "tile").after(), "cg", [32], CudaCommitGroup
+    )
+    return schedule.insert_arrive(
+        p, schedule.find(p, "Sm80_cp_async_copy").after(), Sm80_cp_async, "cg[t]"
+    )
 
 
 def with_empty(p: Procedure) -> Procedure:
-    gap = s.find(p, "full").after()
-    return s.insert_barrier_alloc(p, gap, "empty", [], CudaMbarrier, guard="full")
+    gap = schedule.find(p, "full").after()
+    return schedule.insert_barrier_alloc(p, gap, "empty", [], CudaMbarrier, guard="full")
 
 
 GROUPED = with_group(copied)
 
 
 def after(p: Procedure, pattern: str) -> object:
-    return s.find(p, pattern).after()
+    return schedule.find(p, pattern).after()
 
 
 def before(p: Procedure, pattern: str) -> object:
-    return s.find(p, pattern).before()
+    return schedule.find(p, pattern).before()
 
 
 ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure], str]] = {
     "insert_fence": (
         reversal,
-        lambda p: s.insert_fence(p, after(p, FIRST), cuda_in_order, cuda_in_order),
+        lambda p: schedule.insert_fence(p, after(p, FIRST), cuda_in_order, cuda_in_order),
         "proved",
     ),
     "insert_uninit": (
         reversal,
-        lambda p: s.insert_uninit(p, before(p, FIRST), "tile[0:128]", ("M", "<=", "m")),
+        lambda p: schedule.insert_uninit(p, before(p, FIRST), "tile[0:128]", ("M", "<=", "m")),
         "refuted",
     ),
     "insert_fence over warps": (
         reversal,
-        lambda p: s.insert_fence(
+        lambda p: schedule.insert_fence(
             p, after(p, FIRST), cuda_in_order, cuda_in_order, over=[("w", 4, cuda_warp)]
         ),
         "refuted",
@@ -75,48 +83,48 @@ ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure], str]] = {
     "insert_arrive": (copied, with_group, "refuted"),
     "insert_await": (
         GROUPED,
-        lambda p: s.insert_await(
+        lambda p: schedule.insert_await(
             p, before(p, "for t in _: _ #1"), "cg[t]", cuda_in_order, over=[("t", 32, cuda_thread)]
         ),
         "refuted",
     ),
     "insert_await mbarrier": (
         loaded,
-        lambda p: s.insert_await(p, before(p, FIRST), "full", cuda_in_order),
+        lambda p: schedule.insert_await(p, before(p, FIRST), "full", cuda_in_order),
         "refuted",
     ),
     "set_trailing_barrier_expr": (
-        s.set_trailing_barrier_expr(loaded, "Sm90_tma_load"),
-        lambda p: s.set_trailing_barrier_expr(p, "Sm90_tma_load", "full"),
+        schedule.set_trailing_barrier_expr(loaded, "Sm90_tma_load"),
+        lambda p: schedule.set_trailing_barrier_expr(p, "Sm90_tma_load", "full"),
         "refuted",
     ),
-    "delete_sync": (fenced, lambda p: s.delete_sync(p, "Fence(_) #1"), "proved"),
+    "delete_sync": (fenced, lambda p: schedule.delete_sync(p, "Fence(_) #1"), "proved"),
     "wrap_with_context": (
         reversal,
-        lambda p: s.wrap_with_context(p, "for t in _: _ #1", s.CudaWarps(0, 4)),
+        lambda p: schedule.wrap_with_context(p, "for t in _: _ #1", schedule.CudaWarps(0, 4)),
         "refuted",
     ),
     "wrap_with_context group": (
-        s.insert_arrive(with_empty(loaded), after(loaded, FIRST), cuda_in_order, "empty"),
-        lambda p: s.wrap_with_context(
-            p, "Arrive(cuda_in_order)_", s.CudaWarps(0, 1, name="consumer")
+        schedule.insert_arrive(with_empty(loaded), after(loaded, FIRST), cuda_in_order, "empty"),
+        lambda p: schedule.wrap_with_context(
+            p, "Arrive(cuda_in_order)_", schedule.CudaWarps(0, 1, name="consumer")
         ),
         "refuted",
     ),
     "update_loop_mode": (
-        s.insert_fence(
+        schedule.insert_fence(
             reversal,
             after(reversal, FIRST),
             cuda_in_order,
             cuda_in_order,
             over=[("w", 1, cuda_warp)],
         ),
-        lambda p: s.update_loop_mode(p, "for w in _: _", 4 * cuda_warp),
+        lambda p: schedule.update_loop_mode(p, "for w in _: _", 4 * cuda_warp),
         "proved",
     ),
     "add_if around a sync": (
         fenced,
-        lambda p: s.add_if(p, "Fence(_) #1", "w", "<", "2"),
+        lambda p: schedule.add_if(p, "Fence(_) #1", "w", "<", "2"),
         "proved",
     ),
 }
@@ -126,7 +134,7 @@ ACCEPTED: dict[str, tuple[Procedure, Callable[[Procedure], Procedure], str]] = {
 def test_steps_of_synchronisation_are_certified(name: str) -> None:
     """Most leave the statements as they are, which two equal digests say."""
     old, step, _ = ACCEPTED[name]
-    last = s.certificate(step(old)).steps[-1]
+    last = schedule.certificate(step(old)).steps[-1]
     assert last.decided in ("certificate", "same"), last.why
     assert (last.decided == "same") == (last.old == last.new)
 
@@ -144,77 +152,83 @@ def test_accepted_synchronisation(name: str, golden: Callable[[Path, str], None]
 
 REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
     "insert_fence at CPU scope": (
-        lambda: s.insert_fence(
+        lambda: schedule.insert_fence(
             reversal, before(reversal, "with _: _"), cuda_in_order, cuda_in_order
         ),
         "X991.*insert_fence: cuda_in_order is used at CPU scope",
     ),
     "insert_uninit of no name": (
-        lambda: s.insert_uninit(reversal, before(reversal, FIRST), "tiles[0:128]"),
+        lambda: schedule.insert_uninit(reversal, before(reversal, FIRST), "tiles[0:128]"),
         "X99.*insert_uninit",
     ),
     "insert_fence place": (
-        lambda: s.insert_fence(reversal, FIRST, cuda_in_order, cuda_in_order),
+        lambda: schedule.insert_fence(reversal, FIRST, cuda_in_order, cuda_in_order),
         "X991.*insert_fence: it takes a place",
     ),
     "insert_fence timeline": (
-        lambda: s.insert_fence(reversal, after(reversal, FIRST), "in_order", cuda_in_order),
+        lambda: schedule.insert_fence(reversal, after(reversal, FIRST), "in_order", cuda_in_order),
         "X991.*insert_fence: pre is of type str, and must be SyncTL",
     ),
     "insert_fence over": (
-        lambda: s.insert_fence(
+        lambda: schedule.insert_fence(
             reversal, after(reversal, FIRST), cuda_in_order, cuda_in_order, [("w", 4, "warp")]
         ),
         "X991.*over is of type list, and must be Sequence of tuple of text, an integer, CollUnit",
     ),
     "insert_fence cpu timeline": (
-        lambda: s.insert_fence(reversal, after(reversal, FIRST), cpu_in_order, cuda_in_order),
+        lambda: schedule.insert_fence(
+            reversal, after(reversal, FIRST), cpu_in_order, cuda_in_order
+        ),
         "X991.*cpu_in_order is used at CUDA scope",
     ),
     "insert_barrier_alloc guard": (
-        lambda: s.insert_barrier_alloc(
+        lambda: schedule.insert_barrier_alloc(
             loaded, after(loaded, "full"), "empty", [], CudaMbarrier, guard="filled"
         ),
         "X991.*insert_barrier_alloc: there is no barrier filled here",
     ),
     "insert_barrier_alloc guard of a group": (
-        lambda: s.insert_barrier_alloc(
+        lambda: schedule.insert_barrier_alloc(
             loaded, after(loaded, "full"), "cg", [], CudaCommitGroup, guard="full"
         ),
         "X991.*insert_barrier_alloc: the guard full of cg is no mbarrier.*D513",
     ),
     "insert_barrier_alloc shape": (
-        lambda: s.insert_barrier_alloc(reversal, after(reversal, "tile"), "z", [0], CudaMbarrier),
+        lambda: schedule.insert_barrier_alloc(
+            reversal, after(reversal, "tile"), "z", [0], CudaMbarrier
+        ),
         "X991.*an extent of a barrier is 1 or more",
     ),
     "insert_barrier_alloc outside": (
-        lambda: s.insert_barrier_alloc(
+        lambda: schedule.insert_barrier_alloc(
             reversal, before(reversal, "with _: _"), "z", [], CudaMbarrier
         ),
         "X991.*insert_barrier_alloc: ",
     ),
     "insert_arrive timeline": (
-        lambda: s.insert_arrive(GROUPED, after(GROUPED, "Arrive(_)_"), cuda_temporal, "cg[t]"),
+        lambda: schedule.insert_arrive(
+            GROUPED, after(GROUPED, "Arrive(_)_"), cuda_temporal, "cg[t]"
+        ),
         "X991.*insert_arrive: an Arrive on cuda_temporal does not end the .* groups.*D511",
     ),
     "insert_arrive barrier": (
-        lambda: s.insert_arrive(reversal, after(reversal, FIRST), cuda_in_order, "full"),
+        lambda: schedule.insert_arrive(reversal, after(reversal, FIRST), cuda_in_order, "full"),
         "X991.*`full` names no barrier",
     ),
     "insert_arrive iterator": (
-        lambda: s.insert_arrive(GROUPED, after(GROUPED, FIRST), Sm80_cp_async, "cg[t]"),
+        lambda: schedule.insert_arrive(GROUPED, after(GROUPED, FIRST), Sm80_cp_async, "cg[t]"),
         "X991.*insert_arrive: there is no control variable t here",
     ),
     "insert_arrive ranks": (
-        lambda: s.insert_arrive(loaded, after(loaded, FIRST), cuda_in_order, "full[0]"),
+        lambda: schedule.insert_arrive(loaded, after(loaded, FIRST), cuda_in_order, "full[0]"),
         "X991.*full has 0 dimensions, 1 are indexed",
     ),
     "insert_await skip": (
-        lambda: s.insert_await(loaded, before(loaded, FIRST), "full", cuda_in_order, 1),
+        lambda: schedule.insert_await(loaded, before(loaded, FIRST), "full", cuda_in_order, 1),
         "X991.*insert_await: n is 1 on a barrier @ CudaMbarrier.*T241",
     ),
     "insert_await outside": (
-        lambda: s.insert_await(
+        lambda: schedule.insert_await(
             GROUPED,
             before(GROUPED, "for t in _: _ #1"),
             "cg[t + 1]",
@@ -224,7 +238,7 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
         "X99.*insert_await: .*cg",
     ),
     "insert_await scope": (
-        lambda: s.insert_await(
+        lambda: schedule.insert_await(
             GROUPED,
             before(GROUPED, "for t in _: _ #1"),
             "cg[0]",
@@ -233,57 +247,59 @@ REFUSED: dict[str, tuple[Callable[[], Procedure], str]] = {
         "X991.*insert_await: .*D5",
     ),
     "set_trailing_barrier_expr of another": (
-        lambda: s.set_trailing_barrier_expr(GROUPED, "Sm80_cp_async_copy", "cg[t]"),
+        lambda: schedule.set_trailing_barrier_expr(GROUPED, "Sm80_cp_async_copy", "cg[t]"),
         "X991.*set_trailing_barrier_expr: Sm80_cp_async_copy signals no barrier",
     ),
     "set_trailing_barrier_expr no call": (
-        lambda: s.set_trailing_barrier_expr(loaded, FIRST, "full"),
+        lambda: schedule.set_trailing_barrier_expr(loaded, FIRST, "full"),
         "X991.*no call of an instruction",
     ),
     "delete_sync of a used barrier": (
-        lambda: s.delete_sync(loaded, "full"),
+        lambda: schedule.delete_sync(loaded, "full"),
         "X991.*delete_sync: full is used by `Sm90_tma_load",
     ),
     "delete_sync of a group's last Arrive": (
-        lambda: s.delete_sync(gemm_sm80, "Arrive(_)_"),
+        lambda: schedule.delete_sync(gemm_sm80, "Arrive(_)_"),
         r"X991.*delete_sync: what kind of group cg is its Arrives tell, and `Await\(cg\[t\]",
     ),
     "delete_sync of a statement": (
-        lambda: s.delete_sync(loaded, "y[_] = _"),
+        lambda: schedule.delete_sync(loaded, "y[_] = _"),
         "X991.*delete_sync: the cursor is at no synchronisation",
     ),
     "wrap_with_context group": (
-        lambda: s.wrap_with_context(reversal, FIRST, s.CudaWarps(name="consumer")),
+        lambda: schedule.wrap_with_context(reversal, FIRST, schedule.CudaWarps(name="consumer")),
         "X991.*wrap_with_context: no warp group is named 'consumer'",
     ),
     "wrap_with_context too many warps": (
-        lambda: s.wrap_with_context(reversal, "for t in _: _ #1", s.CudaWarps(0, 8)),
+        lambda: schedule.wrap_with_context(reversal, "for t in _: _ #1", schedule.CudaWarps(0, 8)),
         "X991.*wrap_with_context: ",
     ),
     "wrap_with_context launch": (
-        lambda: s.wrap_with_context(reversal, FIRST, s.CudaDeviceFunction(blockDim=32)),
+        lambda: schedule.wrap_with_context(
+            reversal, FIRST, schedule.CudaDeviceFunction(blockDim=32)
+        ),
         "X991.*wrap_with_context: it is part of a kernel already",
     ),
     "wrap_with_context which": (
-        lambda: s.wrap_with_context(loaded, "for m in _: _", s.CudaWarps(0, 1)),
+        lambda: schedule.wrap_with_context(loaded, "for m in _: _", schedule.CudaWarps(0, 1)),
         "X991.*CudaWarps does not say which warp group",
     ),
     "wrap_with_context twice": (
-        lambda: s.wrap_with_context(
-            plain, "m", s.CudaDeviceFunction(blockDim=32, warp_config=ROLES)
+        lambda: schedule.wrap_with_context(
+            plain, "m", schedule.CudaDeviceFunction(blockDim=32, warp_config=ROLES)
         ),
         "X991.*by blockDim, or by warp_config",
     ),
     "wrap_with_context none": (
-        lambda: s.wrap_with_context(reversal, FIRST, "consumer"),
+        lambda: schedule.wrap_with_context(reversal, FIRST, "consumer"),
         "X991.*context is of type str, and must be CudaWarps",
     ),
     "update_loop_mode": (
-        lambda: s.update_loop_mode(loaded, "for m in _: _", cuda_warp),
+        lambda: schedule.update_loop_mode(loaded, "for m in _: _", cuda_warp),
         "X991.*update_loop_mode: the loop runs over no threads",
     ),
     "update_loop_mode unit": (
-        lambda: s.update_loop_mode(fenced, "for w in _: _", 2 * cuda_warp),
+        lambda: schedule.update_loop_mode(fenced, "for w in _: _", 2 * cuda_warp),
         "X991.*update_loop_mode: .*not enough threads",
     ),
 }
@@ -300,23 +316,25 @@ def test_refused_synchronisation(name: str) -> None:
 
 
 def test_a_launch_may_have_roles() -> None:
-    launch = s.CudaDeviceFunction(warp_config=ROLES)
-    tasks = s.set_loop_mode(plain, "m", "tasks")
-    launched = s.wrap_with_context(tasks, "for m in _: _", launch)
-    assert "clusterDim=1, warp_config=[CudaWarpConfig('producer', 1, 40, 0)" in s.text(launched)
-    inside = s.wrap_with_context(launched, "t", s.CudaWarps(0, 1, name="consumer"))
-    assert "with CudaWarps(0, 1, name='consumer'):" in s.text(inside)
-    narrower = s.wrap_with_context(inside, "t", s.CudaWarps(0, 1))
-    assert s.text(narrower).count("with CudaWarps(") == 2
+    launch = schedule.CudaDeviceFunction(warp_config=ROLES)
+    tasks = schedule.set_loop_mode(plain, "m", "tasks")
+    launched = schedule.wrap_with_context(tasks, "for m in _: _", launch)
+    assert "clusterDim=1, warp_config=[CudaWarpConfig('producer', 1, 40, 0)" in schedule.text(
+        launched
+    )
+    inside = schedule.wrap_with_context(launched, "t", schedule.CudaWarps(0, 1, name="consumer"))
+    assert "with CudaWarps(0, 1, name='consumer'):" in schedule.text(inside)
+    narrower = schedule.wrap_with_context(inside, "t", schedule.CudaWarps(0, 1))
+    assert schedule.text(narrower).count("with CudaWarps(") == 2
 
 
 @pytest.mark.parametrize(
     "kernel", [gemm_sm80, KERNELS["gemm_sm90_2x2_128x256"]], ids=lambda k: k.name
 )
 def test_all_synchronisation_can_be_removed(kernel: Procedure) -> None:
-    bare = s.without_synchronisation(kernel)
-    assert not any(f"{kind.__name__}(" in s.text(bare) for kind in SYNCHRONISATION)
-    assert "barrier" not in s.text(bare) and ">>" not in s.text(bare)
+    bare = schedule.without_synchronisation(kernel)
+    assert not any(f"{kind.__name__}(" in schedule.text(bare) for kind in SYNCHRONISATION)
+    assert "barrier" not in schedule.text(bare) and ">>" not in schedule.text(bare)
     # What is left is what the instructions themselves ask for.
     assert {d.code for d in bare.diagnostics} <= {"T228"}
     assert same_but_for_silence(kernel.ir, bare.ir)
@@ -326,17 +344,22 @@ def test_silence_is_not_the_absence_of_results() -> None:
     """Statements that compute, their order and their loops are not silent."""
     ir = reversal.ir
     assert not is_silent(ir.body[0])
-    other = s.divide_loop(reversal, FIRST, 4, ["a", "b"])
+    other = schedule.divide_loop(reversal, FIRST, 4, ["a", "b"])
     assert not same_but_for_silence(ir, other.ir)
-    guarded = s.add_if(reversal, "tile[_] = _", "t", "<", "128")
+    guarded = schedule.add_if(reversal, "tile[_] = _", "t", "<", "128")
     assert not same_but_for_silence(ir, guarded.ir)
-    fence = s.insert_fence(reversal, after(reversal, FIRST), cuda_in_order, cuda_in_order)
+    fence = schedule.insert_fence(reversal, after(reversal, FIRST), cuda_in_order, cuda_in_order)
     assert same_but_for_silence(ir, fence.ir)
 
 
 def test_every_primitive_of_synchronisation_is_accepted_and_refused_here() -> None:
-    rooms = (vars(synchronisation), vars(contexts))
-    made = {n for room in rooms for n in room if n in s.__all__ and hasattr(room[n], "__wrapped__")}
+    rooms = (vars(barriers), vars(contexts))
+    made = {
+        n
+        for room in rooms
+        for n in room
+        if n in schedule.__all__ and hasattr(room[n], "__wrapped__")
+    }
     made = made - {"wrap_kernel"} | {"update_loop_mode"}
     assert {name.split()[0] for name in ACCEPTED} - {"add_if"} == made
     assert {name.split()[0] for name in REFUSED} == made

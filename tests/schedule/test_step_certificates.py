@@ -16,35 +16,34 @@ from mutated_edits import differ, mutations
 from steps import carried, even, gemm, guarded_by_i, last, pieces, scalar, tail, two
 from typer.testing import CliRunner
 
-from exogpu import ExoGpuError
-from exogpu import schedule as s
+from exogpu import ExoGpuError, schedule
 from exogpu.api import Procedure
 from exogpu.cli.commands import app
-from exogpu.schedule.certifying import chain as certifying
-from exogpu.schedule.certifying.chain import uncertified
-from exogpu.schedule.scopes import out_of_scope
+from exogpu.schedule.certificates import chain
+from exogpu.schedule.certificates.chain import uncertified
+from exogpu.schedule.reparse import out_of_scope
 from exogpu.solvers import smt
 from exogpu.symbolic.certificate.recheck import Rechecked, answered
-from exogpu.symbolic.certificate.sealing import json_text, sealed, sha256
-from exogpu.symbolic.steps.recheck import derivation, prepare
+from exogpu.symbolic.certificate.strict_json import json_text, sealed, sha256
+from exogpu.symbolic.steps.recheck_steps import derivation, prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def tiled() -> Procedure:
     """The thinnest slice: divide_loop, reorder_loops, fission, stage_mem."""
-    p = s.divide_loop(gemm, "i", 8, ["io", "ii"], "cut")
-    p = s.reorder_loops(p, "ii")
-    p = s.fission(p, s.find(p, "C[_] = _").after())
-    p = s.stage_mem(p, "for k in _: _", "C[8 * io + ii, j]", "acc")
-    p = s.divide_loop(p, "k", 4, ["ko", "ki"], "guard")
-    return s.rename(p, "tiled")
+    p = schedule.divide_loop(gemm, "i", 8, ["io", "ii"], "cut")
+    p = schedule.reorder_loops(p, "ii")
+    p = schedule.fission(p, schedule.find(p, "C[_] = _").after())
+    p = schedule.stage_mem(p, "for k in _: _", "C[8 * io + ii, j]", "acc")
+    p = schedule.divide_loop(p, "k", 4, ["ko", "ki"], "guard")
+    return schedule.rename(p, "tiled")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("certificates")
-    found = s.certificate(tiled())
+    found = schedule.certificate(tiled())
     assert [step.decided for step in found.steps] == ["certificate"] * 5 + ["same"]
     found.write(folder)
     return folder
@@ -65,7 +64,7 @@ for name in ("islpy", "exogpu.schedule"):
 from pathlib import Path
 from exogpu.solvers import smt
 from exogpu.symbolic.certificate.recheck import answered
-from exogpu.symbolic.steps.recheck import derivation, prepare
+from exogpu.symbolic.steps.recheck_steps import derivation, prepare
 folder = Path(sys.argv[1])
 print(derivation(folder).word)
 for one in sorted(path for path in folder.iterdir() if path.is_dir()):
@@ -81,7 +80,7 @@ def test_they_are_confirmed_without_isl_and_the_scheduler(made: Path) -> None:
 
 
 def test_equal_derivations_give_equal_bytes(made: Path, tmp_path: Path) -> None:
-    second = s.certificate(tiled())
+    second = schedule.certificate(tiled())
     assert [(step.decided, step.why) for step in second.steps if step.why] == []
     second.write(tmp_path)
     files = sorted(path.relative_to(made) for path in made.rglob("*.json"))
@@ -267,9 +266,9 @@ def test_what_isl_alone_decided_is_not_confirmed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where ISL has not the time to find a witness."""
-    p = s.stage_sum(gemm, "for k in _: _", "C[i, j]", "t")
-    monkeypatch.setattr(certifying, "BUDGET", 1)
-    found = s.certificate(p)
+    p = schedule.stage_sum(gemm, "for k in _: _", "C[i, j]", "t")
+    monkeypatch.setattr(chain, "BUDGET", 1)
+    found = schedule.certificate(p)
     assert not found.complete and "budget" in found.steps[0].why
     found.write(tmp_path)
     assert (listed := derivation(tmp_path)) is not None and listed.word == "unknown"
@@ -277,10 +276,10 @@ def test_what_isl_alone_decided_is_not_confirmed(
 
 def test_operations_may_run_out_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where ISL has to print a number."""
-    p = s.divide_loop(even, "i", 4, ["io", "ii"], "guard")
+    p = schedule.divide_loop(even, "i", 4, ["io", "ii"], "guard")
     for budget in range(10, 5000, 45):
-        monkeypatch.setattr(certifying, "BUDGET", budget)
-        assert s.certificate(p).steps[0].decided in ("certificate", "isl")
+        monkeypatch.setattr(chain, "BUDGET", budget)
+        assert schedule.certificate(p).steps[0].decided in ("certificate", "isl")
 
 
 # --- commands -----------------------------------------------------------------------------------
@@ -370,15 +369,15 @@ def test_a_proof_and_the_steps_in_one_folder(tmp_path: Path) -> None:
 # --- mistakes -----------------------------------------------------------------------------------
 
 STEPS: list[tuple[Procedure, Callable[[Procedure], Procedure]]] = [
-    (even, lambda p: s.divide_loop(p, "i", 4, ["io", "ii"], "guard")),
-    (carried, lambda p: s.divide_loop(p, "i", 3, ["io", "ii"], "cut")),
-    (two, lambda p: s.fission(p, s.find(p, "x[_] = _").after())),
-    (pieces, lambda p: s.join_loops(p, "i")),
-    (last, lambda p: s.remove_loop(p, "i")),
-    (tail, lambda p: s.remove_if(p, "if _: _")),
-    (guarded_by_i, lambda p: s.extend_loop(p, "i", "0", "n + 2")),
-    (scalar, lambda p: s.expand_dim(p, "t", "n", "i")),
-    (pieces, lambda p: s.stage_mem(p, "for i in _: _", "x[0:n]", "t")),
+    (even, lambda p: schedule.divide_loop(p, "i", 4, ["io", "ii"], "guard")),
+    (carried, lambda p: schedule.divide_loop(p, "i", 3, ["io", "ii"], "cut")),
+    (two, lambda p: schedule.fission(p, schedule.find(p, "x[_] = _").after())),
+    (pieces, lambda p: schedule.join_loops(p, "i")),
+    (last, lambda p: schedule.remove_loop(p, "i")),
+    (tail, lambda p: schedule.remove_if(p, "if _: _")),
+    (guarded_by_i, lambda p: schedule.extend_loop(p, "i", "0", "n + 2")),
+    (scalar, lambda p: schedule.expand_dim(p, "t", "n", "i")),
+    (pieces, lambda p: schedule.stage_mem(p, "for i in _: _", "x[0:n]", "t")),
 ]
 
 
@@ -386,7 +385,7 @@ STEPS: list[tuple[Procedure, Callable[[Procedure], Procedure]]] = [
 def test_a_mistake_that_is_seen_is_never_certified(number: int) -> None:
     """The oracle runs both procedures; the witness is what ISL finds about the wrong step."""
     before, step = STEPS[number]
-    made = s.derivation(step(before))
+    made = schedule.derivation(step(before))
     assert made is not None
     refused = 0
     for edit in mutations(made.edit):

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 from gpu_steps import beyond, copied, fenced, loaded, plain, racing, reversal, staged
 
-from exogpu import ExoGpuError, Policy
-from exogpu import schedule as s
+from exogpu import ExoGpuError, Policy, schedule
 from exogpu.api import Procedure, collecting
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS
-from exogpu.schedule.procedures import with_ir
-from exogpu.schedule.silent import SYNCHRONISATION, same_but_for_silence
+from exogpu.schedule.checking.opened_procedure import SYNCHRONISATION, same_but_for_silence
+from exogpu.schedule.derivations import with_ir
 from exogpu.schedule.synchronise import Synchronised
 
 MUSEUM = Path(__file__).parent.parent.parent / "examples" / "museum"
@@ -24,7 +23,7 @@ SMALL: dict[str, tuple[Procedure, tuple[str, ...]]] = {
     # One Fence between the two loops, and the one at the end is there.
     "fence": (reversal, ("insert_fence",)),
     # From nothing: one between the loops, one before the tile's memory is used again.
-    "fences": (s.without_synchronisation(fenced), ("insert_fence", "insert_fence")),
+    "fences": (schedule.without_synchronisation(fenced), ("insert_fence", "insert_fence")),
     # cp.async: a group for each thread, awaited, then a Fence for the others.
     "group": (
         copied,
@@ -32,7 +31,7 @@ SMALL: dict[str, tuple[Procedure, tuple[str, ...]]] = {
     ),
     # TMA to ordinary reads: full and empty, and a proxy fence before the slot is given back.
     "ring": (
-        s.without_synchronisation(loaded),
+        schedule.without_synchronisation(loaded),
         (
             "insert_barrier_alloc",
             "insert_barrier_alloc",
@@ -56,7 +55,7 @@ SMALL: dict[str, tuple[Procedure, tuple[str, ...]]] = {
 @cache
 def completed(name: str) -> Synchronised:
     """What is proposed for a small kernel."""
-    return s.synchronise(SMALL[name][0], seconds=60)
+    return schedule.synchronise(SMALL[name][0], seconds=60)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -68,7 +67,7 @@ def test_what_a_small_kernel_lacks(name: str) -> None:
     assert sorted(step.primitive for step in proposal.steps) == sorted(steps)
     assert proposal.verdict.word == proposal.procedure.check().word == "proved"
     assert same_but_for_silence(kernel.ir, proposal.procedure.ir)
-    made_by = [step.primitive for _, step in s.chain(proposal.procedure)][: len(steps)]
+    made_by = [step.primitive for _, step in schedule.chain(proposal.procedure)][: len(steps)]
     assert made_by == [step.primitive for step in reversed(proposal.steps)]
 
 
@@ -77,9 +76,9 @@ def test_what_a_small_kernel_lacks(name: str) -> None:
 def test_nothing_that_was_added_is_superfluous(name: str) -> None:
     made = completed(name).proposals[0].procedure
     for pattern in ("Fence(_)", "Await(_)", "Arrive(_)_"):
-        for cursor in s.find_all(made, pattern):
+        for cursor in schedule.find_all(made, pattern):
             try:
-                less = s.delete_sync(made, cursor)
+                less = schedule.delete_sync(made, cursor)
             except ExoGpuError:
                 continue  # not even well-formed
             assert less.check().word != "proved", str(cursor)
@@ -87,15 +86,15 @@ def test_nothing_that_was_added_is_superfluous(name: str) -> None:
 
 @pytest.mark.slow
 def test_several_proposals_come_the_smallest_first() -> None:
-    found = s.synchronise(s.without_synchronisation(loaded), count=2, seconds=100)
+    found = schedule.synchronise(schedule.without_synchronisation(loaded), count=2, seconds=100)
     sizes = [len(proposal.steps) for proposal in found.proposals]
     assert len(sizes) == 2 and sizes == sorted(sizes)
-    assert len({s.text(proposal.procedure) for proposal in found.proposals}) == 2
+    assert len({schedule.text(proposal.procedure) for proposal in found.proposals}) == 2
     assert all(proposal.verdict.word == "proved" for proposal in found.proposals)
 
 
 def test_a_proved_procedure_needs_nothing() -> None:
-    found = s.synchronise(gemm_sm80, seconds=60)
+    found = schedule.synchronise(gemm_sm80, seconds=60)
     (proposal,) = found.proposals
     assert proposal.procedure is gemm_sm80 and proposal.steps == ()
     assert str(found) == "nothing is missing"
@@ -103,7 +102,7 @@ def test_a_proved_procedure_needs_nothing() -> None:
 
 def test_what_no_synchronisation_mends_is_told() -> None:
     """Two tasks write one element: nothing orders them."""
-    found = s.synchronise(racing, seconds=20)
+    found = schedule.synchronise(racing, seconds=20)
     assert not found and not found.proposals
     assert [hazard.kind for hazard in found.remaining] == ["WAW"]
     assert "`y[0, t] = x[m, t]`" in str(found.remaining[0])
@@ -113,15 +112,15 @@ def test_what_no_synchronisation_mends_is_told() -> None:
 
 
 def test_what_is_refuted_for_another_reason_is_told() -> None:
-    found = s.synchronise(beyond, seconds=30)
+    found = schedule.synchronise(beyond, seconds=30)
     assert not found and "what was found is refuted: " in found.reason
     assert "out of bounds" in str(found)
 
 
 def test_the_budget_ends_with_an_answer() -> None:
     told: list[str] = []
-    bare = s.without_synchronisation(loaded)
-    found = s.synchronise(bare, seconds=1.0, progress=told.append)
+    bare = schedule.without_synchronisation(loaded)
+    found = schedule.synchronise(bare, seconds=1.0, progress=told.append)
     if not found:  # a fast machine may be done, or have tried all but for all sizes
         assert "budget of 1 s" in found.reason
         assert found.before
@@ -130,24 +129,24 @@ def test_the_budget_ends_with_an_answer() -> None:
 
 
 def test_an_ill_formed_procedure_is_refused_with_what_is_wrong() -> None:
-    wrong = s.set_loop_mode(plain, "m", "tasks")
+    wrong = schedule.set_loop_mode(plain, "m", "tasks")
     with pytest.raises(ExoGpuError) as refusal:
-        s.synchronise(wrong)
+        schedule.synchronise(wrong)
     assert refusal.value.diagnostics == wrong.diagnostics
 
 
 def test_the_answer_is_frozen() -> None:
-    found = s.synchronise(reversal, seconds=60)
+    found = schedule.synchronise(reversal, seconds=60)
     with pytest.raises(FrozenInstanceError):
         found.reason = ""  # type: ignore[misc]
 
 
 def test_policy_paper_needs_less() -> None:
     """The paper lets TMA overwrite what was read: the proxy fence is of policy ptx."""
-    bare = s.without_synchronisation(loaded)
-    found = s.synchronise(bare, policy=Policy.PAPER, seconds=60)
+    bare = schedule.without_synchronisation(loaded)
+    found = schedule.synchronise(bare, policy=Policy.PAPER, seconds=60)
     assert found and found.proposals[0].verdict.policy is Policy.PAPER
-    assert "cuda_generic_and_async)" not in s.text(found.proposals[0].procedure).replace(
+    assert "cuda_generic_and_async)" not in schedule.text(found.proposals[0].procedure).replace(
         "Await(full, cuda_generic_and_async", ""
     )
 
@@ -171,7 +170,7 @@ def load(file: Path) -> dict[str, Procedure]:
 @pytest.mark.parametrize(("stem", "name"), bugs())
 def test_each_bug_of_the_museum_is_mended(stem: str, name: str) -> None:
     bug = load(MUSEUM / f"{stem}.py")[name]
-    found = s.synchronise(bug, seconds=120)
+    found = schedule.synchronise(bug, seconds=120)
     assert found, str(found)
     mended = found.proposals[0].procedure
     assert same_but_for_silence(bug.ir, mended.ir)
@@ -190,8 +189,8 @@ def test_each_bug_of_the_museum_is_mended(stem: str, name: str) -> None:
     ids=lambda k: k.name,
 )
 def test_the_shipped_gemm_gets_its_synchronisation_back(kernel: Procedure) -> None:
-    bare = s.without_synchronisation(kernel)
-    found = s.synchronise(bare, seconds=240)
+    bare = schedule.without_synchronisation(kernel)
+    found = schedule.synchronise(bare, seconds=240)
     assert found, str(found)
     made = found.proposals[0].procedure
     assert made.check().word == "proved"
@@ -200,7 +199,9 @@ def test_the_shipped_gemm_gets_its_synchronisation_back(kernel: Procedure) -> No
     # No more synchronisation than the author wrote.
     assert statements(made) <= statements(kernel)
     if kernel is not gemm_sm80:  # the ring has the depth of the tiles
-        assert ", cuda_temporal, ~4)" in s.text(made) and "barrier(full)" in s.text(made)
+        assert ", cuda_temporal, ~4)" in schedule.text(made) and "barrier(full)" in schedule.text(
+            made
+        )
 
 
 RINGED = KERNELS["gemm_sm90_2x1_128x256"]
@@ -220,9 +221,9 @@ RINGED = KERNELS["gemm_sm90_2x1_128x256"]
     ],
 )
 def test_one_statement_that_is_lost_is_found_again(pattern: str) -> None:
-    less = s.delete_sync(RINGED, pattern)
+    less = schedule.delete_sync(RINGED, pattern)
     assert less.check().word == "refuted"
-    found = s.synchronise(less, seconds=240)
+    found = schedule.synchronise(less, seconds=240)
     assert found, str(found)
     (step,) = found.proposals[0].steps
     assert step.primitive == f"insert_{pattern.partition('(')[0].lower()}"
@@ -232,6 +233,6 @@ def statements(procedure: Procedure) -> int:
     return sum(isinstance(c.stmt, SYNCHRONISATION) for c in everything(procedure))
 
 
-def everything(procedure: Procedure) -> tuple[s.Cursor[Procedure], ...]:
+def everything(procedure: Procedure) -> tuple[schedule.Cursor[Procedure], ...]:
     patterns = ("Fence(_)", "Arrive(_)_", "Await(_)", "_: barrier_")
-    return tuple(cursor for pattern in patterns for cursor in s.find_all(procedure, pattern))
+    return tuple(cursor for pattern in patterns for cursor in schedule.find_all(procedure, pattern))

@@ -9,27 +9,27 @@ from random import Random
 
 from campaigns.reach import generate as reach
 from exogpu.amir import nodes as amir
-from exogpu.ir.names import Sym
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.nodes import Access, Compare, CVar, Int, Point
-from exogpu.ir.types import Policy
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import evaluate, holds
 from exogpu.machine import fast, literal
-from exogpu.machine.assigned import (
+from exogpu.machine.concrete_program import (
     Choice,
     alone,
-    assigned,
+    assign_tasks,
     at_random,
     backwards,
     dealt,
     round_robin,
 )
-from exogpu.machine.contents import loads
-from exogpu.machine.violation import Violation
-from exogpu.result.verdict import HazardKind
-from exogpu.symbolic.find.conditions import unsafe_sizes, without
-from exogpu.symbolic.find.findings import Instance, instances
-from exogpu.symbolic.find.prover import Findings, analyse
-from exogpu.symbolic.find.refute import Refutation, refute
+from exogpu.machine.index_contents import loads
+from exogpu.machine.observer import Violation
+from exogpu.symbolic.search.analysis import Findings, analyse
+from exogpu.symbolic.search.dependences import Instance, instances
+from exogpu.symbolic.search.refute import Refutation, refute
+from exogpu.symbolic.search.weakest_condition import unsafe_sizes, without
 from tests.machine import generate
 from tests.machine.leaving import misjudged
 from tests.machine.shapes import sources
@@ -195,7 +195,7 @@ def choices_wrong(
     what is found to be safe, or the fast machine finds other violations there."""
     every = (at_random(seed), round_robin(2), alone, backwards, at_random(seed + 1))
     for choice in every[:choices]:
-        chosen = assigned(program, sizes, choice)
+        chosen = assign_tasks(program, sizes, choice)
         found = machine_set(chosen, sizes)
         quick = fast.run(chosen, sizes, collect=True).violations
         if {key(v) for v in quick} != found or (safe and found):

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from exogpu.amir import nodes as amir
+from exogpu.diagnostics.hazards import HazardKind
 from exogpu.machine import fast, literal
-from exogpu.machine.contents import Contents, given, tried
-from exogpu.machine.violation import Violation
-from exogpu.result.verdict import HazardKind
-from exogpu.symbolic.find.findings import instances
-from exogpu.symbolic.find.prover import Findings
-from exogpu.symbolic.find.refute import Refutation
+from exogpu.machine.index_contents import Contents, sample_contents, with_contents
+from exogpu.machine.observer import Violation
+from exogpu.symbolic.search.analysis import Findings
+from exogpu.symbolic.search.dependences import instances
+from exogpu.symbolic.search.refute import Refutation
 
 Key = tuple[object, ...]
 Sizes = Mapping[str, int]
@@ -31,7 +31,7 @@ def machine_finds(
     at = dict(sizes)
     return [
         (contents, frozenset(literal.run(program, at, contents=contents, collect=True)))
-        for contents in tried(program, at)
+        for contents in sample_contents(program, at)
     ]
 
 
@@ -79,7 +79,7 @@ def machines_differ(program: amir.Program, sizes: Sizes) -> bool:
     """Whether, with some contents, the machines differ, or the literal one does where these are
     written into the program; or whether contents break a contract."""
     for number, (contents, found) in enumerate(machine_finds(program, tuple(sizes.items()))):
-        here = given(program, sizes, contents)
+        here = with_contents(program, sizes, contents)
         if set(fast.run(here, sizes, collect=True).violations) != found:
             return True
         if not keeps(program, contents):

@@ -18,18 +18,21 @@ from exogpu.ir.types import Level
 from exogpu.machine.literal_records import Grant
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.find import (
-    barriers,
-    closure,
+from exogpu.symbolic import sites
+from exogpu.symbolic.encode import witness
+from exogpu.symbolic.search import (
+    barrier_balance,
     counts,
     dependences,
-    domains,
+    discharge,
     frames,
-    obligations,
+    instance_model,
     phase,
-    ranks,
+    rank_comparisons,
+    sync_relations,
+    visibility,
 )
-from exogpu.symbolic.find.syncs import Syncs
+from exogpu.symbolic.search.sync_relations import Syncs
 from exogpu.symbolic.sites import targets_of
 
 Patch = pytest.MonkeyPatch
@@ -51,47 +54,47 @@ def careless(pitfall: int | None = None):
 def proxies_need_no_fence(patch):
     """Decision `temporal-async-proxy` forgotten: temporal entries of the async proxy hold for every
     record."""
-    patch.setattr(closure, "temporal_side", lambda site, *_: site.op.temporal - site.op.full)
+    patch.setattr(visibility, "temporal_side", lambda site, *_: site.op.temporal - site.op.full)
 
 
 @careless(10)
 def temporal_becomes_full(patch):
     """Decision `temporal-no-witness` forgotten: a temporal grant witnesses a full one."""
-    kept = closure.fires
+    kept = visibility.fires
 
     def fires(*arguments):
         return Grant.FULL if kept(*arguments) is Grant.TEMPORAL else kept(*arguments)
 
-    patch.setattr(closure, "fires", fires)
+    patch.setattr(visibility, "fires", fires)
 
 
 @careless()
 def temporal_is_no_witness(patch):
     """A temporal grant passes nothing on: too few chains under ptx."""
-    kept = closure.fires
+    kept = visibility.fires
 
     def fires(*arguments):
         return Grant.NOTHING if kept(*arguments) is Grant.TEMPORAL else kept(*arguments)
 
-    patch.setattr(closure, "fires", fires)
+    patch.setattr(visibility, "fires", fires)
 
 
 @careless(18)
 def proxy_fences_end_the_way(patch):
     """Decision `proxy-fence-anywhere` forgotten: what has crossed to the async proxy is not carried
     on."""
-    patch.setattr(closure, "_proxy", lambda *_: frozenset())
+    patch.setattr(visibility, "_proxy", lambda *_: frozenset())
 
 
 @careless(18)
 def whoever_fires_has_crossed(patch):
     """Across the proxy everything is carried, whether the thread that lets a sync fire has crossed
     or not."""
-    kept = closure.close
+    kept = visibility.close
 
     def crossed(site):
         for q in sorted(ASYNC_PROXY & site.op.temporal, key=str):
-            yield closure.Label(Grant.TEMPORAL, q)
+            yield witness.Label(Grant.TEMPORAL, q)
 
     def close(*arguments):
         for grants in kept(*arguments):
@@ -102,7 +105,7 @@ def whoever_fires_has_crossed(patch):
                         grants.steps.append(replace(step, label=label))
             yield grants
 
-    patch.setattr(obligations, "close", close)
+    patch.setattr(discharge, "close", close)
 
 
 @careless(18)
@@ -111,24 +114,24 @@ def another_thread_has_crossed(patch):
 
     def carried(syncs, records, policy, proxy, grants):
         for label, number, base in grants.each():
-            sight = closure.shown(syncs.site(number), label, records.op.timeline, policy)
+            sight = visibility.granted_sight(syncs.site(number), label, records.op.timeline, policy)
             for via in syncs.firing if sight.full & proxy else ():
-                if not closure._witnesses(records.op, via):
+                if not visibility._witnesses(records.op, via):
                     continue
                 order = syncs.frame.before(syncs.site(number), via)
                 for granted, pairs in syncs.grants(isl.compose(base, order), via):
-                    for q in closure._ordered(sight.full & proxy & granted.op.temporal):
-                        after = closure.Label(Grant.TEMPORAL, q)
+                    for q in visibility._ordered(sight.full & proxy & granted.op.temporal):
+                        after = witness.Label(Grant.TEMPORAL, q)
                         way = (granted, after, via, syncs.site(number), label, base, pairs)
-                        yield closure.Step(*way)
+                        yield visibility.Step(*way)
 
-    patch.setattr(closure, "_crossings", carried)
+    patch.setattr(visibility, "_crossings", carried)
 
 
 @careless(9)
 def a_temporal_grant_lowers_own_access(patch):
     """One ordered level: after a temporal grant the record's own threads witness no full one."""
-    kept = closure.first_seen
+    kept = sync_relations.first_seen
 
     def first_seen(frame, records, site):
         found = kept(frame, records, site)
@@ -139,13 +142,13 @@ def a_temporal_grant_lowers_own_access(patch):
                 found = isl.subtract_map(found, lowered)
         return found
 
-    patch.setattr(closure, "first_seen", first_seen)
+    patch.setattr(visibility, "first_seen", first_seen)
 
 
 @careless(8)
 def the_earliest_sync_decides(patch):
     """Of several syncs that grant, only the first one counts."""
-    kept = obligations.close
+    kept = visibility.close
 
     def close(*arguments):
         for grants in kept(*arguments):
@@ -156,18 +159,18 @@ def the_earliest_sync_decides(patch):
             }
             yield replace(grants, pairs=kept_pairs)
 
-    patch.setattr(obligations, "close", close)
+    patch.setattr(discharge, "close", close)
 
 
 @careless(12)
 def temporal_suffices_for_reads(patch):
     """The level of a check is not asked for."""
-    kept = obligations.granted_at
+    kept = visibility.granted_at
 
     def granted_at(site, label, check, *arguments):
         return kept(site, label, replace(check, level=Level.TEMPORALLY_ORDERED), *arguments)
 
-    patch.setattr(obligations, "granted_at", granted_at)
+    patch.setattr(discharge, "granted_at", granted_at)
 
 
 @careless()
@@ -177,7 +180,7 @@ def records_are_ordered_at_once(patch):
     def granted(records: Record, check: Check) -> bool:
         return records.timeline in check.timelines and records.level >= Level.UNORDERED
 
-    patch.setattr(obligations, "granted_from_start", granted)
+    patch.setattr(discharge, "granted_from_start", granted)
 
 
 @careless()
@@ -185,28 +188,28 @@ def every_timeline_of_a_check(patch):
     """Decision `check-any-timeline` forgotten: a check asks for all timelines of its set."""
 
     def granted_at(site, label, check, original, policy):
-        sight = closure.shown(site, label, original, policy)
+        sight = visibility.granted_sight(site, label, original, policy)
         if check.level is Level.FULLY_ORDERED:
             return check.timelines <= sight.full
         return check.timelines <= sight.full | sight.temporal
 
-    patch.setattr(obligations, "granted_at", granted_at)
+    patch.setattr(discharge, "granted_at", granted_at)
 
 
 @careless(4)
 def every_sync_is_transitive(patch):
-    patch.setattr(closure, "pre_side", lambda site, original: site.op.pre)
+    patch.setattr(visibility, "pre_side", lambda site, original: site.op.pre)
 
 
 @careless(4)
 def only_owners_fire_intransitive_syncs(patch):
     """A sync that is not transitive fires for the record's own threads alone."""
-    kept = closure.fires
+    kept = visibility.fires
 
     def fires(site, *arguments):
         return kept(site, *arguments) if site.op.transitive else Grant.NOTHING
 
-    patch.setattr(closure, "fires", fires)
+    patch.setattr(visibility, "fires", fires)
 
 
 # --- threads ------------------------------------------------------------------------------------
@@ -215,9 +218,9 @@ def only_owners_fire_intransitive_syncs(patch):
 @careless()
 def one_record_for_all_threads(patch):
     def holder(frame, site, *, exact):
-        return closure.Holder(site, False, exact)
+        return sync_relations.Holder(site, False, exact)
 
-    patch.setattr(obligations, "holder", holder)
+    patch.setattr(discharge, "holder", holder)
 
 
 @careless(5)
@@ -275,14 +278,14 @@ def nothing_is_cleared(patch):
         found = rel.met_on(after.apply_range(until), first, second)
         return found.subtract(found)
 
-    patch.setattr(dependences.rel, "met_through", met_through)
+    patch.setattr(rel, "met_through", met_through)
 
 
 @careless(6)
 def whole_windows_are_cleared(patch):
     """A Clear of some elements of a window clears them all."""
     patch.setattr(
-        dependences.rel,
+        rel,
         "met_through",
         lambda after, until, first, middle, second: rel.met_on(
             after.apply_range(until), first, second
@@ -292,7 +295,7 @@ def whole_windows_are_cleared(patch):
 
 def _last_record_only(patch, mutates: tuple[bool, ...], through) -> None:
     """A Record ends earlier ones of its kind that meet the check `through` it."""
-    kept = obligations.uncleared
+    kept = dependences.uncleared
 
     def uncleared(slots, dependence, pairs):
         found, clears = kept(slots, dependence, pairs)
@@ -308,7 +311,7 @@ def _last_record_only(patch, mutates: tuple[bool, ...], through) -> None:
                 found = isl.subtract_map(found, through(after, until, cells[0], own, cells[1]))
         return found, clears
 
-    patch.setattr(obligations, "uncleared", uncleared)
+    patch.setattr(discharge, "uncleared", uncleared)
 
 
 @careless(7)
@@ -342,14 +345,14 @@ def atomics_take_temporal_order(patch):
         atomic = check.level is Level.ATOMIC_ONLY
         return Level.TEMPORALLY_ORDERED if atomic else check.level
 
-    patch.setattr(closure, "asked_of_others", asked)
+    patch.setattr(visibility, "asked_of_others", asked)
 
 
 @careless()
 def atomics_take_what_is_unordered(patch):
     """Decision `atomic-operations` forgotten: in the order of levels unordered is more than
     atomic."""
-    patch.setattr(closure, "asked_of_others", lambda check: check.level)
+    patch.setattr(visibility, "asked_of_others", lambda check: check.level)
 
 
 @careless(7)
@@ -381,7 +384,7 @@ def loops_run_at_least_once(patch):
 
 @careless(14)
 def guards_always_hold(patch):
-    patch.setattr(domains.Model, "condition", lambda self, condition: "0 = 0")
+    patch.setattr(instance_model.Model, "condition", lambda self, condition: "0 = 0")
 
 
 @careless(15)
@@ -423,21 +426,21 @@ def counts_restart_in_each_iteration(patch):
 def targets_count_for_themselves(patch):
     """Decision `multicast-tags` forgotten: the rank of a multicast is the count of its last
     target."""
-    patch.setattr(ranks, "home_of", lambda site: ranks.targets_of(site)[-1])
-    patch.setattr(barriers, "home_of", lambda site: ranks.targets_of(site)[-1])
+    patch.setattr(rank_comparisons, "home_of", lambda site: sites.targets_of(site)[-1])
+    patch.setattr(barrier_balance, "home_of", lambda site: sites.targets_of(site)[-1])
 
 
 @careless(1)
 def only_the_home_is_tagged(patch):
     """A multicast tells the Awaits on its home alone."""
-    patch.setattr(ranks, "targets_of", lambda site: (ranks.home_of(site),))
+    patch.setattr(rank_comparisons, "targets_of", lambda site: (sites.home_of(site),))
 
 
 def every_element(site):
     """The targets of an Arrive; of a trailing barrier, all of it."""
     if not isinstance(site.op, Record):
         return targets_of(site)
-    home = ranks.home_of(site)
+    home = sites.home_of(site)
     everything = Interval(Int(0), Int(1 << 20))
     return (replace(home, coords=(everything,) * len(home.coords)),)
 
@@ -446,7 +449,7 @@ def every_element(site):
 def a_copy_completes_everywhere(patch):
     """Decision `multicast-tags` forgotten: what an instruction writes takes the tags of all its
     targets."""
-    patch.setattr(ranks, "targets_of", every_element)
+    patch.setattr(rank_comparisons, "targets_of", every_element)
 
 
 @careless(16)
@@ -454,16 +457,16 @@ def a_copy_completes_at_its_sender(patch):
     """What an instruction writes takes the tag of the home, wherever it lands."""
 
     def targets(site):
-        return (ranks.home_of(site),) if isinstance(site.op, Record) else targets_of(site)
+        return (sites.home_of(site),) if isinstance(site.op, Record) else targets_of(site)
 
-    patch.setattr(ranks, "targets_of", targets)
+    patch.setattr(rank_comparisons, "targets_of", targets)
 
 
 @careless(2)
 def deadlock_counts_the_home_alone(patch):
     """Of the Arrives that target an element, only those homed at it count."""
     patch.setattr(
-        barriers, "targets", lambda uses, site: uses.frame.cells(site, barriers.home_of(site))
+        barrier_balance, "targets", lambda uses, site: uses.frame.cells(site, sites.home_of(site))
     )
 
 
@@ -471,7 +474,7 @@ def deadlock_counts_the_home_alone(patch):
 def awaits_are_counted(patch):
     """Balance of commit groups: `w` is the number of Awaits, not the largest `a - n`."""
     patch.setattr(
-        barriers,
+        barrier_balance,
         "_waited",
         lambda uses, query: uses.ranks.count(query, uses.ranks.awaits(uses.name)),
     )
@@ -479,20 +482,22 @@ def awaits_are_counted(patch):
 
 @careless(3)
 def balance_is_not_asked(patch):
-    patch.setattr(barriers, "_unbalanced", lambda uses, free: iter(()))
+    patch.setattr(barrier_balance, "_unbalanced", lambda uses, free: iter(()))
 
 
 @careless(14)
 def one_more_in_flight(patch):
     """Await off by one."""
-    kept = ranks.Ranks.bound
-    patch.setattr(ranks.Ranks, "bound", lambda self, site: rel.plus(kept(self, site), 1))
+    kept = rank_comparisons.Ranks.bound
+    patch.setattr(rank_comparisons.Ranks, "bound", lambda self, site: rel.plus(kept(self, site), 1))
 
 
 @careless()
 def one_less_in_flight(patch):
-    kept = ranks.Ranks.bound
-    patch.setattr(ranks.Ranks, "bound", lambda self, site: rel.plus(kept(self, site), -1))
+    kept = rank_comparisons.Ranks.bound
+    patch.setattr(
+        rank_comparisons.Ranks, "bound", lambda self, site: rel.plus(kept(self, site), -1)
+    )
 
 
 @careless(11)
@@ -504,30 +509,30 @@ def tags_outlive_their_barrier(patch):
 @careless(2)
 def late_arrives_are_in_time(patch):
     """DEADLOCK is asked at the Await only."""
-    patch.setattr(barriers, "_arrives_too_late", lambda uses, arrive: iter(()))
+    patch.setattr(barrier_balance, "_arrives_too_late", lambda uses, arrive: iter(()))
 
 
 @careless()
 def an_await_is_of_all_arrivals_up_to_its_own(patch):
     """`await-own-arrival` forgotten: the figure's `i <= Max` under ptx, too."""
-    patch.setattr(ranks, "own_arrival", lambda policy, n: False)
+    patch.setattr(rank_comparisons, "own_arrival", lambda policy, n: False)
 
 
 @careless()
 def tags_need_no_arrive(patch):
     """Decision `await-counts`, last sentence, forgotten: a trailing tag without a later home
     Arrive."""
-    patch.setattr(barriers, "_tags_without_arrive", lambda uses, free: iter(()))
+    patch.setattr(barrier_balance, "_tags_without_arrive", lambda uses, free: iter(()))
 
 
 @careless()
 def trailing_barriers_tag_nothing(patch):
-    kept = closure.Syncs.released
+    kept = sync_relations.Syncs.released
 
     def released(self, site):
         return iter(()) if isinstance(site.op, Record) else kept(self, site)
 
-    patch.setattr(closure.Syncs, "released", released)
+    patch.setattr(sync_relations.Syncs, "released", released)
 
 
 def _joining(kind: type) -> property:
@@ -593,9 +598,9 @@ def any_phase_of_the_ring_is_enough(patch):
     def phase_before(uses, await_, site, depth):
         bound = uses.ranks.later_bound
         bounds = isl.subtract_map(bound(await_, site, 1), bound(await_, site, depth + 1))
-        same = rel.pairs(phase.element(uses, await_), phase.element(uses, site))
+        same = rel.pairs(barrier_balance.element(uses, await_), barrier_balance.element(uses, site))
         found = isl.intersect_map(same, bounds)
-        return isl.intersect_map(found, phase.earlier(uses, await_, site))
+        return isl.intersect_map(found, barrier_balance.earlier(uses, await_, site))
 
     patch.setattr(phase, "phase_before", phase_before)
 

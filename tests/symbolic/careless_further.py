@@ -14,9 +14,9 @@ from exogpu.amir import nodes as amir
 from exogpu.analysis.threadmap import ThreadAxis
 from exogpu.ir.nodes import BExpr, Compare, Int, Point
 from exogpu.ir.types import BarrierMechanism
-from exogpu.symbolic.encode import loads
-from exogpu.symbolic.encode.formulas import TRUE, at_most, equal, less
-from exogpu.symbolic.find import dependences, frames, phase
+from exogpu.symbolic.encode import script
+from exogpu.symbolic.encode.formulas import TRUE, at_most, equal, less_than
+from exogpu.symbolic.search import dependences, frames, load_relations, phase
 from tests.machine.shapes import roles, turns
 
 Patch = pytest.MonkeyPatch
@@ -50,13 +50,13 @@ def misread(shape: str) -> Callable[[Change], Change]:
 
 def _equal_values(one, new) -> Said:
     """Congruence, as it is: premises and conclusions."""
-    yield loads._same(one, new), equal(one.value, new.value)
+    yield script._same(one, new), equal(one.value, new.value)
 
 
 def _kept(kind, one, new) -> Said:
     """A contract, as it is."""
     if kind == "injective":
-        yield equal(one.value, new.value), loads._same(one, new)
+        yield equal(one.value, new.value), script._same(one, new)
         return
     for left, right in ((one, new), (new, one)):
         (first,), (second,) = left.element, right.element
@@ -71,7 +71,7 @@ def _said(patch: Patch, congruence=_equal_values, contract=_kept) -> None:
         for kind in self._contracts.get(name, ()):
             yield from contract(kind, one, new)
 
-    patch.setattr(loads.Loads, "_related", related)
+    patch.setattr(script.Loads, "_related", related)
 
 
 @careless("loads")
@@ -79,7 +79,7 @@ def congruence_is_inequality(patch: Patch) -> None:
     """At one element there are two values."""
 
     def congruence(one, new) -> Said:
-        yield loads._same(one, new), Compare("!=", one.value, new.value)
+        yield script._same(one, new), Compare("!=", one.value, new.value)
 
     _said(patch, congruence)
 
@@ -118,7 +118,7 @@ def monotone_is_strict(patch: Patch) -> None:
         yield from _kept(kind, one, new)
         for left, right in ((one, new), (new, one)) if kind == "monotone" else ():
             (first,), (second,) = left.element, right.element
-            yield less(first, second), less(left.value, right.value)
+            yield less_than(first, second), less_than(left.value, right.value)
 
     _said(patch, contract=contract)
 
@@ -135,7 +135,7 @@ def injective_is_read_backwards(patch: Patch) -> None:
 
 def _stated(kind: str) -> Callable[[Patch], None]:
     def apply(patch: Patch) -> None:
-        kept = loads.Loads.__init__
+        kept = script.Loads.__init__
 
         def init(self, placed) -> None:
             kept(self, placed)
@@ -144,7 +144,7 @@ def _stated(kind: str) -> Callable[[Patch], None]:
                 if kind not in known:
                     known.append(kind)
 
-        patch.setattr(loads.Loads, "__init__", init)
+        patch.setattr(script.Loads, "__init__", init)
 
     return apply
 
@@ -164,7 +164,7 @@ def every_array_is_monotone(patch: Patch) -> None:
 def two_loads_have_one_value(patch: Patch) -> None:
     """ISL takes the values of two iterations for one, whatever their elements."""
 
-    kept = frames.same_loads
+    kept = load_relations.same_loads
 
     def same_loads(frame, first, second):
         return tuple(replace(same, read=()) for same in kept(frame, first, second))

@@ -10,10 +10,11 @@ import pytest
 
 from exogpu.amir import nodes as amir
 from exogpu.amir.walk import operations, rewritten
+from exogpu.diagnostics.verdict import Policy
 from exogpu.hw.timelines import SYNC_TIMELINES
-from exogpu.ir.types import Level, Policy, QualTL
-from exogpu.symbolic import placed
-from exogpu.symbolic.find import closure, dependences
+from exogpu.ir.types import Level, QualTL
+from exogpu.symbolic import model
+from exogpu.symbolic.search import dependences, visibility
 
 Patch = pytest.MonkeyPatch
 Change = Callable[[amir.Op], amir.Block]
@@ -33,7 +34,7 @@ def changed(program: amir.Program, change: Change) -> amir.Program:
 
 def atomics_ask_little_of_others(patch: Patch) -> None:
     """The figure's order of levels: after an ordinary write, temporal order is enough."""
-    patch.setattr(closure, "asked_of_others", lambda check: check.level)
+    patch.setattr(visibility, "asked_of_others", lambda check: check.level)
 
 
 def atomics_see_whatever_was_written(patch: Patch) -> None:
@@ -55,7 +56,7 @@ def atomics_are_ordinary(patch: Patch) -> None:
 
 
 def _replace(patch: Patch, visible: Callable[[amir.Record, amir.Check], bool]) -> None:
-    for module in (placed, dependences):
+    for module in (model, dependences):
         if hasattr(module, "always_visible"):
             patch.setattr(module, "always_visible", visible)
 

@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from exogpu.solvers import isl
-from exogpu.solvers import isl_iterations as iterations
+from exogpu.solvers import isl, isl_piecewise
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.find import frames
-from exogpu.symbolic.find.nests import Nest
-from exogpu.symbolic.find.slots import SlotPairs
-from exogpu.symbolic.find.steady import Steady
+from exogpu.symbolic.search import frames
+from exogpu.symbolic.search.nested_counts import Nest
+from exogpu.symbolic.search.rank_comparisons import SlotPairs
+from exogpu.symbolic.search.steady_counts import Steady
 from tests.symbolic.careless import chains_lead_from_task_to_task
 
 Patch = pytest.MonkeyPatch
@@ -67,10 +66,10 @@ def a_slot_begins_anew_in_each_iteration(patch: Patch) -> None:
     """Slots are compared by their counts within an iteration."""
 
     def apart(self, steady, left, rank, right, count, ring):
-        alike = rel.alike(rank, count, ring)
+        alike = rel.congruent_pairs(rank, count, ring)
         later = self.frame.later_iteration(left, right, len(left.loops) - 1)
-        inner = iterations.for_any(alike, steady.names[-1])
-        found = iterations.apart(inner, steady.names, (left.tuple_name, right.tuple_name), 1, 1)
+        inner = isl_piecewise.for_any(alike, steady.names[-1])
+        found = isl_piecewise.apart(inner, steady.names, (left.tuple_name, right.tuple_name), 1, 1)
         return isl.intersect_map(found, later)
 
     patch.setattr(SlotPairs, "_apart", apart)
@@ -114,7 +113,7 @@ def a_count_more(patch: Patch) -> None:
 @careless
 def iterations_count_nothing(patch: Patch) -> None:
     """What the iterations between two have counted is forgotten."""
-    patch.setattr(iterations, "plus_times", lambda values, number, times: values)
+    patch.setattr(isl_piecewise, "plus_times", lambda values, number, times: values)
 
 
 @careless

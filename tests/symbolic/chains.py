@@ -9,8 +9,9 @@ from __future__ import annotations
 from random import Random
 
 from exogpu.amir import nodes as amir
+from exogpu.diagnostics.verdict import Policy
 from exogpu.hw.timelines import SYNC_TIMELINES
-from exogpu.ir.types import Policy, QualTL, SyncSets
+from exogpu.ir.types import QualTL, SyncSets
 from tests.machine.build import (
     ATOMIC,
     COMMIT,

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from exogpu.ir.nodes import CVar
-from exogpu.symbolic.encode.drafts import Draft
+from exogpu.symbolic.encode.encoder import Draft
 from exogpu.symbolic.encode.formulas import TRUE
 from tests.machine.build import (
     COMMIT,

@@ -6,14 +6,23 @@ from dataclasses import replace
 
 from exogpu.amir import nodes as amir
 from exogpu.amir.nodes import Await, CheckBarrier
+from exogpu.diagnostics.verdict import Lemma
 from exogpu.ir.nodes import Int
-from exogpu.result.proof import Lemma
+from exogpu.solvers import isl_counting
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.encode import barriers, chains, counted, formulas, obligations, phases, ranks
-from exogpu.symbolic.encode.drafts import Draft
+from exogpu.symbolic.encode import (
+    barrier_obligations,
+    chain_formulas,
+    count_lemmas,
+    formulas,
+    obligations,
+    phase_obligations,
+    rank_table,
+)
+from exogpu.symbolic.encode.encoder import Draft
 from exogpu.symbolic.encode.formulas import FALSE, TRUE
-from exogpu.symbolic.encode.ranks import same_element
-from exogpu.symbolic.find import counts, nests
+from exogpu.symbolic.encode.rank_table import same_element
+from exogpu.symbolic.search import counts, nested_counts
 from tests.machine.build import (
     Q1,
     Q2,
@@ -41,40 +50,43 @@ from tests.symbolic.dropped import (
 # --- programs: barriers -------------------------------------------------------------------------
 
 
-@killed("arrives need not be awaited", unasked(barriers._Barrier, "arrive_is_awaited"))
+@killed("arrives need not be awaited", unasked(barrier_obligations._Barrier, "arrive_is_awaited"))
 def _(b, count):
     z = barrier(b)
     b.arrive(t(0), Q1, z[()])
     b.free_barrier(z)
 
 
-@killed("awaits need no arrive", unasked(barriers._Barrier, "await_is_arrived"))
+@killed("awaits need no arrive", unasked(barrier_obligations._Barrier, "await_is_arrived"))
 def _(b, count):
     z = barrier(b)
     b.await_(z[()], t(0), Q1, n=-2)
     b.free_barrier(z)
 
 
-@killed("tags need no arrive", unasked(barriers._Barrier, "trailing_arrives"))
+@killed("tags need no arrive", unasked(barrier_obligations._Barrier, "trailing_arrives"))
 def _(b, count):
     x, z = b.data("x"), barrier(b)
     write(b, x, q=TMA, trailing=amir.Trailing(z[()], (z[()],)))
     b.free_barrier(z)
 
 
-@killed("awaits may wait for ever", unasked(barriers._Barrier, "await_has_arrives"))
+@killed("awaits may wait for ever", unasked(barrier_obligations._Barrier, "await_has_arrives"))
 def _(b, count):
     z = barrier(b)
     b.await_(z[()], t(0), Q1)
 
 
-@killed("some arrive will come", method(barriers._Barrier, "_some_arrive", lambda *_: ["true"]))
+@killed(
+    "some arrive will come",
+    method(barrier_obligations._Barrier, "_some_arrive", lambda *_: ["true"]),
+)
 def _(b, count):
     z = barrier(b)
     b.await_(z[()], t(0), Q1)
 
 
-@killed("one home is enough", method(barriers._Barrier, "_enough", lambda *_: ["true"]))
+@killed("one home is enough", method(barrier_obligations._Barrier, "_enough", lambda *_: ["true"]))
 def _(b, count):
     z = barrier(b, 2)
     b.arrive(t(0), Q1, z[0], z[1])
@@ -83,7 +95,7 @@ def _(b, count):
     b.await_(z[1], t(0), Q1, n=0)
 
 
-@killed("arrives may come late", unasked(barriers._Barrier, "arrive_is_not_late"))
+@killed("arrives may come late", unasked(barrier_obligations._Barrier, "arrive_is_not_late"))
 def _(b, count):
     z = barrier(b, 2)
     b.arrive(t(1), Q1, z[1])
@@ -93,7 +105,11 @@ def _(b, count):
 
 @killed(
     "only the home waits",
-    method(barriers._Barrier, "hits", lambda self, arrive, await_: same_element(arrive, await_)),
+    method(
+        barrier_obligations._Barrier,
+        "hits",
+        lambda self, arrive, await_: same_element(arrive, await_),
+    ),
 )
 def _(b, count):
     z = barrier(b, 2)
@@ -102,7 +118,7 @@ def _(b, count):
     b.arrive(t(0), Q1, z[0], z[1])
 
 
-@killed("another element balances", holds(barriers, "same_element"))
+@killed("another element balances", holds(barrier_obligations, "same_element"))
 def _(b, count):
     z = barrier(b, 2)
     b.arrive(t(0), Q1, z[0])
@@ -110,7 +126,7 @@ def _(b, count):
     b.free_barrier(z)
 
 
-@killed("any await balances", holds(barriers, "equal"))
+@killed("any await balances", holds(barrier_obligations, "equal"))
 def _(b, count):
     z = barrier(b)
     with b.loop("k", 0, count):
@@ -119,7 +135,7 @@ def _(b, count):
     b.free_barrier(z)
 
 
-@killed("groups may stay in flight", holds(barriers, "at_most"))
+@killed("groups may stay in flight", holds(barrier_obligations, "at_most"))
 def _(b, count):
     z = barrier(b)
     with b.loop("k", 0, count):
@@ -128,7 +144,7 @@ def _(b, count):
     b.free_barrier(z)
 
 
-@killed("what balances need not run", holds(barriers, "exists"))
+@killed("what balances need not run", holds(barrier_obligations, "exists"))
 def _(b, count):
     z = barrier(b)
     b.arrive(t(0), Q1, z[()])
@@ -137,7 +153,10 @@ def _(b, count):
     b.free_barrier(z)
 
 
-@killed("what balances may follow the check", holds(barriers, "before", CheckBarrier, at=1))
+@killed(
+    "what balances may follow the check",
+    holds(barrier_obligations, "runs_before", CheckBarrier, at=1),
+)
 def _(b, count):
     z = barrier(b)
     with b.loop("k", 0, count):
@@ -150,7 +169,9 @@ def _(b, count):
 
 
 def _nothing_is_counted(patch: Patch) -> None:
-    patch.setattr(counts.Counts, "count", lambda self, query, _: rel.total((), query.domain))
+    patch.setattr(
+        counts.Counts, "count", lambda self, query, _: isl_counting.total((), query.domain)
+    )
 
 
 def _all_is_counted_late(patch: Patch) -> None:
@@ -180,7 +201,7 @@ def _compares(kept: bool) -> Change:
     def at_most(left, right):
         return formulas.at_most(left, right) if (left == Int(1)) is kept else FALSE
 
-    return lambda patch: patch.setattr(counted, "at_most", at_most)
+    return lambda patch: patch.setattr(count_lemmas, "at_most", at_most)
 
 
 @killed(
@@ -205,7 +226,7 @@ def _(b, count):
 
 @killed(
     "counts may be below zero",
-    lambda patch: patch.setattr(counted, "less", lambda *_: FALSE),
+    lambda patch: patch.setattr(count_lemmas, "less_than", lambda *_: FALSE),
     "all is counted late",
 )
 def _(b, count):
@@ -236,7 +257,7 @@ COUNTS["every iteration is balanced"] = _every_iteration_is_balanced
 @killed(
     "iterations need no balance",
     method(
-        counted._Lemmas,
+        count_lemmas._Lemmas,
         "total",
         lambda self: Draft(Lemma.TOTAL, self.uses.name, None, None, "", ""),
     ),
@@ -254,7 +275,7 @@ def _(b, count):
 
 def _order_is_enough(patch: Patch) -> None:
     patch.setattr(
-        nests.Nest,
+        nested_counts.Nest,
         "_all_but_newest",
         lambda self, site, await_, _: self._before_await(site, await_),
     )
@@ -270,7 +291,7 @@ COUNTS["totals are the same"] = _totals_are_the_same
 
 @killed(
     "an await for all but the newest is among what it counts",
-    lambda patch: patch.setattr(ranks, "_counts", lambda _: True),
+    lambda patch: patch.setattr(rank_table, "_counts", lambda _: True),
     "order is enough",
 )
 def _(b, count):
@@ -285,7 +306,7 @@ def _(b, count):
 
 @killed(
     "every element has as many arrives",
-    lambda patch: patch.setattr(ranks.RankTable, "_uniform", True),
+    lambda patch: patch.setattr(rank_table.RankTable, "_uniform", True),
     "totals are the same",
 )
 def _(b, count):
@@ -302,7 +323,7 @@ def _(b, count):
 
 @killed(
     "every iteration has as many arrives",
-    lambda patch: patch.setattr(ranks.RankTable, "_steady", True),
+    lambda patch: patch.setattr(rank_table.RankTable, "_steady", True),
     "totals are the same",
 )
 def _(b, count):
@@ -319,14 +340,14 @@ def _(b, count):
 # --- programs: PHASE ----------------------------------------------------------------------------
 
 
-@killed("arrivals may run ahead", unasked(phases._Phase, "not_early"))
+@killed("arrivals may run ahead", unasked(phase_obligations._Phase, "not_early"))
 def _(b, count):
     z = barrier(b, depth=1)
     b.arrive(t(0), Q1, z[()])
     b.arrive(t(0), Q1, z[()])
 
 
-@killed("waiters need no answer", unasked(phases._Phase, "followed"))
+@killed("waiters need no answer", unasked(phase_obligations._Phase, "followed"))
 def _(b, count):
     z = barrier(b, depth=1)
     b.arrive(t(0), Q1, z[()])
@@ -339,7 +360,7 @@ def _(b, count):
 
 @killed(
     "what joins no threads passes order on",
-    method(chains.ExecutionOrder, "fires", lambda *_: True),
+    method(chain_formulas.ExecutionOrder, "fires", lambda *_: True),
     "phase_takes_a_wgmma_fence_for_a_barrier",
 )
 def _(b, count):
@@ -353,12 +374,12 @@ def _(b, count):
 
 
 def _deeper(patch: Patch) -> None:
-    kept = phases._Phase.__init__
+    kept = phase_obligations._Phase.__init__
 
     def deeper(self, encoder, table, ranks, depth):
         kept(self, encoder, table, ranks, depth + 1)
 
-    patch.setattr(phases._Phase, "__init__", deeper)
+    patch.setattr(phase_obligations._Phase, "__init__", deeper)
 
 
 @killed("rings are deeper", _deeper)
@@ -368,7 +389,7 @@ def _(b, count):
     b.arrive(t(0), Q1, z[()])
 
 
-@killed("an await of a phase need not run", holds(phases, "exists"))
+@killed("an await of a phase need not run", holds(phase_obligations, "exists"))
 def _(b, count):
     z = barrier(b, depth=1)
     b.arrive(t(0), Q1, z[()])
@@ -379,7 +400,7 @@ def _(b, count):
     b.arrive(t(0, 2), Q1, z[()])
 
 
-@killed("an await of a phase may come later", holds(phases, "before"))
+@killed("an await of a phase may come later", holds(phase_obligations, "runs_before"))
 def _(b, count):
     z = barrier(b, depth=1)
     b.arrive(t(0), Q1, z[()])
@@ -390,7 +411,7 @@ def _(b, count):
             b.arrive(t(0), Q1, z[()])
 
 
-@killed("a phase is of every task", holds(phases, "same_task"), "tasks_share_threads")
+@killed("a phase is of every task", holds(phase_obligations, "same_task"), "tasks_share_threads")
 def _(b, count):
     z = b.barrier("z", depth=1)
     with b.tasks("task", 0, count):
@@ -398,7 +419,7 @@ def _(b, count):
         b.await_(z[()], t(0))
 
 
-@killed("any thread may wait for a phase", holds(phases, "executes"))
+@killed("any thread may wait for a phase", holds(phase_obligations, "executes"))
 def _(b, count):
     z = barrier(b, depth=1)
     b.arrive(t(0), Q1, z[()])
@@ -406,7 +427,10 @@ def _(b, count):
     b.arrive(t(0), Q1, z[()])
 
 
-@killed("any earlier await is enough", lambda p: p.setattr(phases, "received", lambda *_: TRUE))
+@killed(
+    "any earlier await is enough",
+    lambda p: p.setattr(phase_obligations, "received", lambda *_: TRUE),
+)
 def _(b, count):
     z = barrier(b, depth=1)
     b.arrive(t(0), Q1, z[()])
@@ -421,7 +445,7 @@ def _or_later(policy, n, rank, bound):
 
 @killed(
     "an await of a later arrival is enough",
-    lambda patch: patch.setattr(phases, "received", _or_later),
+    lambda patch: patch.setattr(phase_obligations, "received", _or_later),
     "an_await_is_of_all_arrivals_up_to_its_own",
 )
 def _(b, count):
@@ -435,7 +459,7 @@ def _(b, count):
     b.free_barrier(z)
 
 
-@killed("an await of any element is enough", holds(phases, "every"))
+@killed("an await of any element is enough", holds(phase_obligations, "conjunction_of"))
 def _(b, count):
     z = barrier(b, 2, depth=1)
     b.arrive(t(0), Q1, z[0])
@@ -444,7 +468,7 @@ def _(b, count):
     b.arrive(t(0), Q1, z[0])
 
 
-@killed("waiters may run ahead", unasked(phases._Phase, "not_ahead"))
+@killed("waiters may run ahead", unasked(phase_obligations._Phase, "not_ahead"))
 def _(b, count):
     z = barrier(b, depth=1)
     b.arrive(t(0), Q1, z[()])
@@ -455,12 +479,12 @@ def _(b, count):
 
 
 def _any_phase(patch: Patch) -> None:
-    kept = phases._Phase._awaited
+    kept = phase_obligations._Phase._awaited
 
     def awaited(self, asked):
         return kept(self, replace(asked, suits=lambda bound: TRUE))
 
-    patch.setattr(phases._Phase, "_awaited", awaited)
+    patch.setattr(phase_obligations._Phase, "_awaited", awaited)
 
 
 @killed("any phase before is enough", _any_phase, "any_phase_of_the_ring_is_enough")

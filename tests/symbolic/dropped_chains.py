@@ -8,7 +8,7 @@ from exogpu.amir import nodes as amir
 from exogpu.amir.nodes import Arrive, Await, Clear, Fence, Record
 from exogpu.ir.nodes import Add, FloorDiv, Int, Mul
 from exogpu.ir.walk import substitute
-from exogpu.symbolic.encode import chains, formulas
+from exogpu.symbolic.encode import chain_formulas, formulas
 from exogpu.symbolic.encode.formulas import TRUE, Instance
 from tests.machine.build import (
     COMMIT,
@@ -34,7 +34,7 @@ from tests.symbolic.dropped import (
 # --- programs: chains ---------------------------------------------------------------------------
 
 
-@killed("a fence need not run", holds(chains, "exists", Fence))
+@killed("a fence need not run", holds(chain_formulas, "exists", Fence))
 def _(b, count):
     x = b.data("x")
     write(b, x)
@@ -46,7 +46,9 @@ def _(b, count):
 @killed(
     "guards of a chain need not hold",
     lambda patch: patch.setattr(
-        chains, "exists", lambda i: formulas.exists(Instance(replace(i.site, guards=()), i.values))
+        chain_formulas,
+        "exists",
+        lambda i: formulas.exists(Instance(replace(i.site, guards=()), i.values)),
     ),
 )
 def _(b, count):
@@ -57,7 +59,7 @@ def _(b, count):
     reads(b, x)
 
 
-@killed("a clear need not run", holds(chains, "exists", Clear))
+@killed("a clear need not run", holds(chain_formulas, "exists", Clear))
 def _(b, count):
     x = b.data("x")
     write(b, x)
@@ -66,7 +68,7 @@ def _(b, count):
     reads(b, x)
 
 
-@killed("an arrive need not run", holds(chains, "exists", Arrive))
+@killed("an arrive need not run", holds(chain_formulas, "exists", Arrive))
 def _(b, count):
     x, z = b.data("x"), b.barrier("z", mechanism=COMMIT)
     write(b, x)
@@ -77,7 +79,7 @@ def _(b, count):
     reads(b, x)
 
 
-@killed("an await need not run", holds(chains, "exists", Await))
+@killed("an await need not run", holds(chain_formulas, "exists", Await))
 def _(b, count):
     x, z = b.data("x"), b.barrier("z", mechanism=COMMIT)
     write(b, x)
@@ -87,7 +89,7 @@ def _(b, count):
     reads(b, x)
 
 
-@killed("a clear may come before the record", holds(chains, "before", Clear, at=1))
+@killed("a clear may come before the record", holds(chain_formulas, "runs_before", Clear, at=1))
 def _(b, count):
     x = b.data("x")
     with b.loop("k", 0, 5) as k:
@@ -97,7 +99,7 @@ def _(b, count):
     reads(b, x)
 
 
-@killed("a clear may come after the check", holds(chains, "before", Clear))
+@killed("a clear may come after the check", holds(chain_formulas, "runs_before", Clear))
 def _(b, count):
     x = b.data("x")
     write(b, x)
@@ -107,7 +109,7 @@ def _(b, count):
         reads(b, x)
 
 
-@killed("a clear may be of another element", holds(chains, "inside", Clear))
+@killed("a clear may be of another element", holds(chain_formulas, "lies_in_window", Clear))
 def _(b, count):
     x = b.data("x", 2)
     with b.loop("k", 0, 2) as k:
@@ -116,7 +118,7 @@ def _(b, count):
     reads(b, x, 0)
 
 
-@killed("a sync may fire before the record", holds(chains, "before", Record))
+@killed("a sync may fire before the record", holds(chain_formulas, "runs_before", Record))
 def _(b, count):
     x = b.data("x")
     with b.loop("k", 0, 5) as k:
@@ -126,7 +128,7 @@ def _(b, count):
     reads(b, x)
 
 
-@killed("a trailing tag may be awaited earlier", holds(chains, "before", Record))
+@killed("a trailing tag may be awaited earlier", holds(chain_formulas, "runs_before", Record))
 def _(b, count):
     x, z = b.data("x"), b.barrier("z", 2, mechanism=COMMIT)
     with b.loop("i", 0, 5):
@@ -139,7 +141,7 @@ def _(b, count):
     reads(b, x)
 
 
-@killed("a chain may go back in time", holds(chains, "before", Fence))
+@killed("a chain may go back in time", holds(chain_formulas, "runs_before", Fence))
 def _(b, count):
     x = b.data("x")
     with b.loop("k", 0, 5) as k:
@@ -150,7 +152,7 @@ def _(b, count):
     reads(b, x, by=t(2))
 
 
-@killed("a grant may come after the check", holds(chains, "before", Fence))
+@killed("a grant may come after the check", holds(chain_formulas, "runs_before", Fence))
 def _(b, count):
     x = b.data("x")
     write(b, x)
@@ -160,7 +162,7 @@ def _(b, count):
         reads(b, x)
 
 
-@killed("an arrive may tag another element", holds(chains, "inside", Arrive))
+@killed("an arrive may tag another element", holds(chain_formulas, "lies_in_window", Arrive))
 def _(b, count):
     x, z = b.data("x"), b.barrier("z", 2, mechanism=COMMIT)
     write(b, x)
@@ -172,7 +174,7 @@ def _(b, count):
 
 @killed(
     "a copy completes on every CTA's barrier",
-    holds(chains, "inside", Record),
+    holds(chain_formulas, "lies_in_window", Record),
     "a_copy_completes_everywhere",
 )
 def _(b, count):
@@ -184,7 +186,7 @@ def _(b, count):
     reads(b, x)
 
 
-@killed("every arrival is awaited", holds(chains, "received"))
+@killed("every arrival is awaited", holds(chain_formulas, "received"))
 def _(b, count):
     x, z = b.data("x", 4), b.barrier("z", mechanism=COMMIT)
     with b.loop("k", 0, 4) as k:
@@ -200,7 +202,7 @@ def _up_to(policy, n, rank, bound):
 
 @killed(
     "an await receives earlier arrivals",
-    lambda patch: patch.setattr(chains, "received", _up_to),
+    lambda patch: patch.setattr(chain_formulas, "received", _up_to),
     "an_await_is_of_all_arrivals_up_to_its_own",
 )
 def _(b, count):
@@ -215,7 +217,7 @@ def _(b, count):
 
 @killed(
     "allocations of a barrier are one",
-    holds(chains, "same_allocation"),
+    holds(chain_formulas, "same_allocation"),
     "tags_outlive_their_barrier",
 )
 def _(b, count):
@@ -246,10 +248,10 @@ def _bounds(low: bool) -> Change:
             if low:
                 terms.append(formulas.at_most(substitute(loop.lo, values), value))
             else:
-                terms.append(formulas.less(value, substitute(loop.hi, values)))
-        return formulas.every(terms)
+                terms.append(formulas.less_than(value, substitute(loop.hi, values)))
+        return formulas.conjunction_of(terms)
 
-    return lambda patch: patch.setattr(chains, "exists", exists)
+    return lambda patch: patch.setattr(chain_formulas, "exists", exists)
 
 
 @killed("loops have no end", _bounds(True))
@@ -282,12 +284,12 @@ def _executes(low: bool, high: bool, rest: bool) -> Change:
         digit = FloorDiv(thread, axis.pitch)
         asked = [
             (low, formulas.at_most(first, digit)),
-            (high, formulas.less(digit, Add(first, Int(axis.extent)))),
+            (high, formulas.less_than(digit, Add(first, Int(axis.extent)))),
             (rest, formulas.equal(thread, Mul(axis.pitch, digit))),
         ]
-        return formulas.every(term for wanted, term in asked if wanted)
+        return formulas.conjunction_of(term for wanted, term in asked if wanted)
 
-    return lambda patch: patch.setattr(chains, "executes", executes)
+    return lambda patch: patch.setattr(chain_formulas, "executes", executes)
 
 
 @killed("threads have no first", _executes(False, True, True))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from exogpu.amir.nodes import Arrive, Check, Fence, Record
 from exogpu.hw.timelines import ASYNC_PROXY
 from exogpu.machine.literal_records import Grant, witness
-from exogpu.symbolic.encode import chains, formulas, pairs
+from exogpu.symbolic.encode import access_obligations, chain_formulas, formulas
 from exogpu.symbolic.encode.formulas import TRUE
-from exogpu.symbolic.find.domains import Model
+from exogpu.symbolic.search.instance_model import Model
 from tests.machine.build import (
     ATOMIC,
     CPU,
@@ -33,7 +33,7 @@ from tests.symbolic.dropped import (
 # --- programs: threads and rules ----------------------------------------------------------------
 
 
-@killed("tasks share threads", holds(chains, "same_task"), "tasks_share_threads")
+@killed("tasks share threads", holds(chain_formulas, "same_task"), "tasks_share_threads")
 def _(b, count):
     x = b.data("x")
     with b.tasks("task", 0, count):
@@ -43,7 +43,7 @@ def _(b, count):
 
 @killed(
     "a value passes from task to task",
-    holds(chains, "within_task"),
+    holds(chain_formulas, "within_task"),
     "chains_lead_from_task_to_task",
 )
 def _(b, count):
@@ -67,7 +67,7 @@ def _(b, count):
     reads(b, x, by=t(0))
 
 
-@killed("a chain needs no common thread", method(chains.Chains, "common", lambda *_: TRUE))
+@killed("a chain needs no common thread", method(chain_formulas.Chains, "common", lambda *_: TRUE))
 def _(b, count):
     x = b.data("x")
     write(b, x)
@@ -76,7 +76,10 @@ def _(b, count):
     reads(b, x, by=t(2))
 
 
-@killed("any thread fires for a record", method(chains.Chains, "_by_the_record", lambda *_: TRUE))
+@killed(
+    "any thread fires for a record",
+    method(chain_formulas.Chains, "_by_the_record", lambda *_: TRUE),
+)
 def _(b, count):
     x = b.data("x")
     write(b, x)
@@ -84,7 +87,7 @@ def _(b, count):
     reads(b, x, by=t(2))
 
 
-@killed("any thread's grant will do", method(chains.Chains, "_reaches", lambda *_: TRUE))
+@killed("any thread's grant will do", method(chain_formulas.Chains, "_reaches", lambda *_: TRUE))
 def _(b, count):
     x = b.data("x")
     write(b, x)
@@ -92,7 +95,10 @@ def _(b, count):
     reads(b, x, by=t(add(mod(count, 2), 1)))
 
 
-@killed("any thread made the record", method(chains.Chains, "_made_by_the_check", lambda *_: TRUE))
+@killed(
+    "any thread made the record",
+    method(chain_formulas.Chains, "_made_by_the_check", lambda *_: TRUE),
+)
 def _(b, count):
     x = b.data("x")
     write(b, x)
@@ -101,7 +107,7 @@ def _(b, count):
 
 @killed(
     "one thread hears for the CPU",
-    lambda patch: patch.setattr(chains, "_needs_everyone", lambda _: False),
+    lambda patch: patch.setattr(chain_formulas, "_needs_everyone", lambda _: False),
     "one_thread_suffices",
 )
 def _(b, count):
@@ -113,7 +119,7 @@ def _(b, count):
 
 def _everyone(kind: type) -> Change:
     return lambda patch: patch.setattr(
-        pairs, "everyone", lambda s: isinstance(s.op, kind) or formulas.everyone(s)
+        access_obligations, "everyone", lambda s: isinstance(s.op, kind) or formulas.everyone(s)
     )
 
 
@@ -136,7 +142,7 @@ def _(b, count):
 @killed(
     "every sync is transitive",
     lambda patch: patch.setattr(
-        chains, "witness", lambda policy, _, *rest: witness(policy, True, *rest)
+        chain_formulas, "witness", lambda policy, _, *rest: witness(policy, True, *rest)
     ),
     "every_sync_is_transitive",
 )
@@ -153,12 +159,14 @@ def _any_grant(rules, passed, label):
     if not isinstance(op, Fence | Arrive):
         return False
     seen = rules.after(passed.before)
-    return witness(rules.policy, op.transitive, chains.ONE, op.pre, seen) is not Grant.NOTHING
+    return (
+        witness(rules.policy, op.transitive, chain_formulas.ONE, op.pre, seen) is not Grant.NOTHING
+    )
 
 
 @killed(
     "temporal order becomes full",
-    method(chains.Rules, "fires", _any_grant),
+    method(chain_formulas.Rules, "fires", _any_grant),
     "temporal_becomes_full",
 )
 def _(b, count):
@@ -171,7 +179,7 @@ def _(b, count):
 
 @killed(
     "everything is carried across the proxy",
-    lambda patch: patch.setattr(chains, "carried", lambda *_: ASYNC_PROXY),
+    lambda patch: patch.setattr(chain_formulas, "carried", lambda *_: ASYNC_PROXY),
     "whoever_fires_has_crossed",
 )
 def _(b, count):
@@ -184,7 +192,7 @@ def _(b, count):
 
 @killed(
     "levels are not asked for",
-    method(chains.Rules, "shows", lambda *_: True),
+    method(chain_formulas.Rules, "shows", lambda *_: True),
     "temporal_suffices_for_reads",
 )
 def _(b, count):
@@ -199,7 +207,9 @@ def _(b, count):
 
 @killed(
     "atomics never conflict",
-    lambda patch: patch.setattr(pairs, "always_visible", lambda record, check: bool(record.atomic)),
+    lambda patch: patch.setattr(
+        access_obligations, "always_visible", lambda record, check: bool(record.atomic)
+    ),
 )
 def _(b, count):
     x = b.data("x")
@@ -210,7 +220,9 @@ def _(b, count):
 @killed(
     "atomics of other timelines agree",
     lambda patch: patch.setattr(
-        pairs, "always_visible", lambda record, check: bool(record.atomic) and check.level is ATOMIC
+        access_obligations,
+        "always_visible",
+        lambda record, check: bool(record.atomic) and check.level is ATOMIC,
     ),
 )
 def _(b, count):
@@ -221,7 +233,7 @@ def _(b, count):
 
 @killed(
     "overwriting what is read is not asked",
-    unasked(pairs, "_pair", lambda _, __, r, c: not c.op.mutates),
+    unasked(access_obligations, "_pair", lambda _, __, r, c: not c.op.mutates),
 )
 def _(b, count):
     x = b.data("x")
@@ -229,7 +241,10 @@ def _(b, count):
     b.check(x[()], t(1), Q1, mutates=False, level=TEMPORAL)
 
 
-@killed("loops are run once", unasked(pairs, "_pair", lambda _, __, r, c: c.number < r.number))
+@killed(
+    "loops are run once",
+    unasked(access_obligations, "_pair", lambda _, __, r, c: c.number < r.number),
+)
 def _(b, count):
     x = b.data("x")
     with b.loop("k", 0, count):
@@ -237,7 +252,7 @@ def _(b, count):
         write(b, x)
 
 
-@killed("frees are not asked", unasked(pairs, "_pair", lambda _, __, r, c: c.op.free))
+@killed("frees are not asked", unasked(access_obligations, "_pair", lambda _, __, r, c: c.op.free))
 def _(b, count):
     x = b.data("x")
     write(b, x)

@@ -8,17 +8,17 @@ from itertools import product
 from typing import Final
 
 from exogpu.amir import nodes as amir
-from exogpu.ir.isltext import identifier
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.diagnostics.verdict import Proof
+from exogpu.ir.render import identifier
 from exogpu.ir.walk import holds
 from exogpu.machine import fast
-from exogpu.result.proof import Proof
-from exogpu.result.verdict import HazardKind
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.find.findings import Finding
-from exogpu.symbolic.find.prover import Findings, analyse
-from exogpu.symbolic.find.refute import Refutation, refute
 from exogpu.symbolic.prove import prove
+from exogpu.symbolic.search.analysis import Findings, analyse
+from exogpu.symbolic.search.dependences import Finding
+from exogpu.symbolic.search.refute import Refutation, refute
 
 Sizes = Mapping[str, int]
 Pair = tuple[HazardKind, object, amir.Op, amir.Op | None]

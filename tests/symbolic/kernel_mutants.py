@@ -13,10 +13,10 @@ from typing import Final
 
 from exogpu.amir import nodes as amir
 from exogpu.amir.walk import operations, rewritten
+from exogpu.diagnostics.errors import Span
 from exogpu.hw.timelines import SHORT_NAME
 from exogpu.ir.nodes import Access, Add, Int, Mod, Point
 from exogpu.ir.types import BarrierMechanism, QualTL
-from exogpu.result.errors import Span
 
 Sync = amir.Fence | amir.Arrive | amir.Await
 

@@ -8,10 +8,9 @@ from dataclasses import fields, replace
 from exogpu.amir import nodes as amir
 from exogpu.analysis.threadmap import ThreadMap
 from exogpu.hw.timelines import SHORT_NAME
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Add, Compare, CVar, FloorDiv, Int, Mod, Mul, Sub
-from exogpu.ir.print_expressions import access, condition, control
-from exogpu.ir.types import Level, QualTL
+from exogpu.ir.render import access, condition, control
+from exogpu.ir.types import Level, QualTL, Sym
 
 
 def smaller(program: amir.Program, keeps: Callable[[amir.Program], bool]) -> amir.Program:

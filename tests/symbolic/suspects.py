@@ -7,7 +7,7 @@ from itertools import product
 from types import ModuleType
 
 from exogpu.amir import nodes as amir
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy
 from exogpu.machine import literal
 from tests.machine.build import COMMIT, CPU, Q1, Q2, UNORDERED, Builder, at_least, t
 from tests.symbolic.agreement import Key, Sizes, admitting_zero, machine_set

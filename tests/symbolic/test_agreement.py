@@ -11,10 +11,10 @@ from types import ModuleType
 
 import pytest
 
-from exogpu.analysis import bounds, bounds_views, inline
-from exogpu.ir.names import Sym
+from exogpu.analysis import bounds, inline, requirements
 from exogpu.ir.nodes import CExpr, Int
-from exogpu.symbolic.find.prover import analyse
+from exogpu.ir.types import Sym
+from exogpu.symbolic.search.analysis import analyse
 from tests.symbolic.agreement import (
     RUNNING,
     SHAPES,
@@ -84,9 +84,9 @@ def outer_offset_alone(left: CExpr, right: CExpr) -> CExpr:
 
 
 def nothing_behind(
-    views: bounds.Views, name: Sym, indices: tuple[CExpr, ...]
+    views: requirements.Views, name: Sym, indices: tuple[CExpr, ...]
 ) -> Iterator[bounds.Element]:
-    yield from list(bounds_views.elements(views, name, indices))[:1]
+    yield from list(requirements.elements(views, name, indices))[:1]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from exogpu.api import Procedure
-from exogpu.result.hazards import HazardKind
+from exogpu.diagnostics.hazards import HazardKind
 from tests.texts import made
 
 READ = "Arrive(tma_to_gmem_source) >> cg"

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from exogpu.symbolic.find.prover import analyse
+from exogpu.symbolic.search.analysis import analyse
 from tests.symbolic.agreement import admitting_zero, generated, machine_set, prover_set, small_sizes
 from tests.symbolic.careless_reach import PROGRAMS, PROVERS, Change, changed
 from tests.symbolic.suspects import Suspect

@@ -12,7 +12,7 @@ from functools import cache
 
 import pytest
 
-from exogpu.symbolic.find.prover import analyse
+from exogpu.symbolic.search.analysis import analyse
 from tests.machine import decisions, pitfalls
 from tests.symbolic.agreement import Sizes, admitting_zero, generated, machine_set, prover_set
 from tests.symbolic.careless import MUTANTS

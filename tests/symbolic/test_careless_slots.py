@@ -12,9 +12,9 @@ from functools import cache
 import pytest
 
 from exogpu.amir import nodes as amir
-from exogpu.result.proof import Proof
-from exogpu.symbolic.find.prover import analyse
+from exogpu.diagnostics.verdict import Proof
 from exogpu.symbolic.prove import prove
+from exogpu.symbolic.search.analysis import analyse
 from tests.machine.build import Q1, Builder, t
 from tests.machine.shapes.slots import bound
 from tests.symbolic.agreement import admitting_zero, generated, machine_set, prover_set

@@ -11,25 +11,24 @@ import pytest
 
 from exogpu.amir import nodes as amir
 from exogpu.amir.nodes import Check, Clear, Record
-from exogpu.ir.types import Level, Policy
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.diagnostics.verdict import Policy, Proof
+from exogpu.ir.types import Level
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM_SM90
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as GEMM_SPLITK
 from exogpu.kernels.gemv_f32 import gemv
 from exogpu.machine import literal
 from exogpu.machine.literal_records import VisibilityRecord
-from exogpu.machine.observer import Moment, Observer
-from exogpu.machine.violation import Violation
-from exogpu.result.proof import Proof
-from exogpu.result.verdict import HazardKind
+from exogpu.machine.observer import Moment, Observer, Violation
 from exogpu.solvers.smt import ask_together, ask_z3
 from exogpu.solvers.smtlib import plain
 from exogpu.symbolic import prove
-from exogpu.symbolic.encode.drafts import Draft
-from exogpu.symbolic.encode.expressions import linear
+from exogpu.symbolic.encode.encoder import Draft
 from exogpu.symbolic.encode.formulas import Instance
+from exogpu.symbolic.encode.pieces import linear
 from exogpu.symbolic.encode.script import Script
-from exogpu.symbolic.find.prover import Findings, Undecided, analyse
+from exogpu.symbolic.search.analysis import Findings, Undecided, analyse
 from exogpu.symbolic.sites import UndecidedError
 from tests.machine.build import COMMIT, Q1, Q2, TMA, UNORDERED, Builder, at_least, div, mod, t
 from tests.symbolic.agreement import SHAPES, Sizes, admitting_zero, generated, small_sizes

@@ -19,8 +19,8 @@ from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.solvers.smt import ask_z3
 from exogpu.symbolic import prove
-from exogpu.symbolic.find.dependences import Cleared
-from exogpu.symbolic.find.prover import Evidence, analyse
+from exogpu.symbolic.search.analysis import Evidence, analyse
+from exogpu.symbolic.search.dependences import Cleared
 from exogpu.symbolic.sites import Site, UndecidedError
 from tests.machine import decisions, pitfalls
 from tests.machine.build import Builder

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from exogpu.api import Procedure, collecting
-from exogpu.ir.isltext import identifier
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy
+from exogpu.ir.render import identifier
 from exogpu.ir.walk import holds
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.find.conditions import weakest_condition, without
+from exogpu.symbolic.search.weakest_condition import weakest_condition, without
 from tests.machine.build import Builder
 
 pytestmark = pytest.mark.slow

@@ -10,13 +10,13 @@ import pytest
 from exogpu import Procedure, proc
 from exogpu.analysis import bounds
 from exogpu.ir.constraints import UnreadError, smt_of
-from exogpu.pipeline.allsizes import answer
+from exogpu.pipeline.check import answer
 from exogpu.solvers import isl, smt
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.find import conditions
-from exogpu.symbolic.find.prover import Undecided, analyse
-from exogpu.symbolic.find.refute import smallest_sizes
-from exogpu.symbolic.find.smallest import admitted
+from exogpu.symbolic.search import weakest_condition
+from exogpu.symbolic.search.analysis import Undecided, analyse
+from exogpu.symbolic.search.refute import smallest_sizes
+from exogpu.symbolic.search.smallest_sizes import admitted
 
 
 def race_from(first: int) -> Procedure:
@@ -102,7 +102,7 @@ def test_what_is_undecided_below_is_run_on_the_machine(monkeypatch) -> None:
         return findings, None
 
     real = rel.smallest_sum
-    monkeypatch.setattr("exogpu.pipeline.allsizes.analysed", partly)
+    monkeypatch.setattr("exogpu.pipeline.check.analysed", partly)
     monkeypatch.setattr(
         rel, "smallest_sum", lambda c, *s: {name: v + 1 for name, v in (real(c, *s) or {}).items()}
     )
@@ -123,7 +123,7 @@ def test_smallest_is_not_said_where_too_many_are_undecided(monkeypatch) -> None:
         object.__setattr__(findings, "undecided", (Undecided("planted", span),))
         return findings, None
 
-    monkeypatch.setattr("exogpu.pipeline.allsizes.analysed", partly)
+    monkeypatch.setattr("exogpu.pipeline.check.analysed", partly)
     verdict = race.check()
     assert verdict.word == "refuted"
     assert verdict.note.startswith("the smallest sizes that were found")
@@ -179,9 +179,9 @@ def test_what_is_not_read_is_said(text: str) -> None:
 # --- conditions ---------------------------------------------------------------------------------
 
 
-def condition_of(procedure: Procedure) -> conditions.Condition | None:
+def condition_of(procedure: Procedure) -> weakest_condition.Condition | None:
     assert procedure.ir is not None
-    return conditions.weakest_condition(procedure.ir, procedure.amir())
+    return weakest_condition.weakest_condition(procedure.ir, procedure.amir())
 
 
 @pytest.mark.parametrize("make, text", [(lambda: race_from(4), "K <= 4"), (tail, "M mod 4 = 0")])
@@ -189,7 +189,7 @@ def test_a_condition_is_sufficient_and_necessary(make, text: str, monkeypatch) -
     found = condition_of(make())
     assert found is not None and (str(found), found.exact) == (text, True)
     # Too strong: sizes that are safe are taken for unsafe.
-    real = conditions.without
+    real = weakest_condition.without
     more = {"K": "K = 2", "M": "M = 8"}[text[0]]
 
     def stronger(program, unsafe):
@@ -198,7 +198,7 @@ def test_a_condition_is_sufficient_and_necessary(make, text: str, monkeypatch) -
         return real(program, isl.union(unsafe, also))
 
     with monkeypatch.context() as patch:
-        patch.setattr(conditions, "without", stronger)
+        patch.setattr(weakest_condition, "without", stronger)
         found = condition_of(make())
     assert found is None or not found.exact
 
@@ -209,7 +209,7 @@ def test_a_condition_is_sufficient_and_necessary(make, text: str, monkeypatch) -
         return real(program, isl.subtract(unsafe, dropped))
 
     with monkeypatch.context() as patch:
-        patch.setattr(conditions, "without", weaker)
+        patch.setattr(weakest_condition, "without", weaker)
         assert condition_of(make()) is None
 
 

@@ -7,11 +7,11 @@ import pytest
 from exogpu import proc
 from exogpu.amir.nodes import Variable
 from exogpu.api import Procedure
-from exogpu.codegen.host import emit
-from exogpu.ir.types import Policy
-from exogpu.pipeline.allsizes import answer
-from exogpu.result.errors import ExoGpuError
-from exogpu.result.hazards import HazardKind
+from exogpu.codegen.host_steps import emit
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.diagnostics.verdict import Policy
+from exogpu.pipeline.check import answer
 from tests.codegen.flag_kernels import KERNELS, after_a_load, chain, total, twice
 from tests.machine.test_machine_cases import load
 

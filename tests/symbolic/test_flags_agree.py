@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from exogpu.amir import nodes as amir
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy
 from exogpu.machine import fast, literal
-from exogpu.pipeline.allsizes import answer
+from exogpu.pipeline.check import answer
 from tests.machine.build import Builder
 from tests.machine.shapes.flags import flags
 from tests.machine.shapes.mutate import mutate

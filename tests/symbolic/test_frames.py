@@ -10,8 +10,8 @@ import pytest
 from exogpu.amir.nodes import CheckInitialised
 from exogpu.kernels.gemm_sm90 import KERNELS
 from exogpu.solvers import isl
-from exogpu.symbolic.find.domains import Model
-from exogpu.symbolic.find.frames import Frame
+from exogpu.symbolic.search.frames import Frame
+from exogpu.symbolic.search.instance_model import Model
 from exogpu.symbolic.sites import Site, UndecidedError
 from tests.symbolic.agreement import generated
 

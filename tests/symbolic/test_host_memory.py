@@ -11,18 +11,18 @@ from random import Random
 import numpy as np
 import pytest
 
-from exogpu.amir import lower, lower_args
+from exogpu.amir import lower, lower_arguments
 from exogpu.amir.nodes import Check, Program
 from exogpu.amir.walk import operations
 from exogpu.analysis.inline import inline
 from exogpu.api import Procedure, proc
-from exogpu.ir.types import Policy, QualTL
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.diagnostics.verdict import Policy, Proof
+from exogpu.ir.types import QualTL
 from exogpu.isa.cuda import cuda_memcpy_to_device, cuda_memcpy_to_host
 from exogpu.machine import literal
-from exogpu.result.hazards import HazardKind
-from exogpu.result.proof import Proof
-from exogpu.symbolic.find.prover import analyse
 from exogpu.symbolic.prove import prove
+from exogpu.symbolic.search.analysis import analyse
 from tests.machine import host_runs
 from tests.machine.shapes import sources
 from tests.machine.shapes.host import host
@@ -158,7 +158,7 @@ def test_what_needs_no_wait(procedure: Procedure) -> None:
 
 
 def test_parameters_are_the_callers() -> None:
-    assert not lower_args.is_on_host(constant.facts.proc.params[0])
+    assert not lower_arguments.is_on_host(constant.facts.proc.params[0])
     program = sources.procedure(
         sources.HEAD + "\n@proc\ndef out(n: size, h: f32[n] @ DRAM, x: f32[n] @ CudaGmemLinear):\n"
         "    cuda_memcpy_to_host(n, h[:], x[:])\n"

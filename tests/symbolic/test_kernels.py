@@ -11,13 +11,13 @@ from examples import erroneous_synchronisation as paper
 from exogpu.amir import nodes as amir
 from exogpu.amir.walk import operations, rewritten
 from exogpu.api import Procedure
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.diagnostics.verdict import Policy
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM_SM90
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as GEMM_SPLITK
 from exogpu.kernels.gemv_f32 import gemv
-from exogpu.result.verdict import HazardKind
-from exogpu.symbolic.find.prover import analyse
+from exogpu.symbolic.search.analysis import analyse
 from tests.symbolic.agreement import safe_condition
 from tests.symbolic.judging import GRIDS, judge
 from tests.symbolic.kernel_mutants import Mutant, mutants

@@ -12,14 +12,14 @@ import pytest
 
 from exogpu.amir.nodes import Block, Guard, Loop, Program
 from exogpu.cli.loader import load
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.nodes import BExpr
-from exogpu.ir.types import Policy
 from exogpu.machine import fast, literal
-from exogpu.machine.assigned import CHOICES, Choice, assigned, at_random
-from exogpu.machine.contents import Contents, given, loads, tried
-from exogpu.machine.violation import Violation
-from exogpu.pipeline.allsizes import Answer, answer
-from exogpu.symbolic import resident
+from exogpu.machine.concrete_program import CHOICES, Choice, assign_tasks, at_random
+from exogpu.machine.index_contents import Contents, loads, sample_contents, with_contents
+from exogpu.machine.observer import Violation
+from exogpu.pipeline.check import Answer, answer
+from exogpu.symbolic import tasks_by_position
 from tests.machine.shapes.left_out import left_out
 from tests.symbolic.leaving_out import (
     ALLOCATED,
@@ -55,11 +55,11 @@ def violations(
 ) -> Iterator[tuple[Violation, ...]]:
     """The literal machine's at these sizes, for choices and some contents; the fast one's are
     these."""
-    every: list[Contents | None] = list(islice(tried(program, sizes), most)) or [None]
+    every: list[Contents | None] = list(islice(sample_contents(program, sizes), most)) or [None]
     for choice in choices:
-        one = assigned(program, sizes, choice)
+        one = assign_tasks(program, sizes, choice)
         for contents in every:
-            here = one if contents is None else given(one, sizes, contents)
+            here = one if contents is None else with_contents(one, sizes, contents)
             found = literal.run(here, sizes)
             assert fast.run(here, sizes).violations == found
             yield found
@@ -204,7 +204,7 @@ def test_mistakes_are_seen(
     """Where something beside the condition is overlooked, a wrong kernel is proved."""
     kernel, right = UNDECIDED[name]
     assert not right
-    monkeypatch.setattr(resident._Positions, method, mistake)
+    monkeypatch.setattr(tasks_by_position._Positions, method, mistake)
     assert answer(program_of(kernel, tmp_path)).proof is not None
 
 

@@ -16,20 +16,20 @@ from exogpu.amir.nodes import Loop
 from exogpu.amir.walk import operations, rewritten
 from exogpu.analysis.inline import inline
 from exogpu.api import Procedure
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.interpreter import elementwise
 from exogpu.ir.nodes import BExpr, For, Loaded
 from exogpu.ir.printer import print_proc
 from exogpu.ir.walk import walk
 from exogpu.ir.wellformed import flaws
 from exogpu.machine import fast, literal
-from exogpu.machine.contents import given, tried
-from exogpu.meaning import naive
-from exogpu.pipeline.allsizes import answer
-from exogpu.result.errors import ExoGpuError
-from exogpu.result.hazards import HazardKind
+from exogpu.machine.index_contents import sample_contents, with_contents
+from exogpu.pipeline.check import answer
 from exogpu.schedule import simplify
-from exogpu.symbolic.encode import loads
-from exogpu.symbolic.find.prover import analyse
+from exogpu.symbolic.encode import script
 from exogpu.symbolic.prove import drafts
+from exogpu.symbolic.search.analysis import analyse
 from exogpu.symbolic.sites import UndecidedError
 from tests.marks import long_among
 
@@ -387,8 +387,8 @@ def test_proved_for_all_contents(what: str) -> None:
     assert all(f"assuming {', '.join(assumed)} (" in str(verdict) for _ in assumed[:1])
     program = procedure.amir()
     sizes = {name: 2 for name in procedure.size_names}
-    for contents in islice(tried(program, sizes), 4):
-        assert not fast.run(given(program, sizes, contents), sizes).violations
+    for contents in islice(sample_contents(program, sizes), 4):
+        assert not fast.run(with_contents(program, sizes, contents), sizes).violations
 
 
 @pytest.mark.parametrize("what", long_among(REFUTED, ["pages without a fence"]))
@@ -413,7 +413,7 @@ def test_what_scripts_say_of_values_is_needed(
 ) -> None:
     """Without what is said of two values, that they are equal or what a contract says, what rests
     on it is not proved."""
-    plain = loads.Loads._related
+    plain = script.Loads._related
 
     def careless(*of_two: Any) -> Iterator[tuple[BExpr, BExpr]]:
         for premise, conclusion in plain(*of_two):
@@ -421,7 +421,7 @@ def test_what_scripts_say_of_values_is_needed(
             if by_equality == (dropped == "contracts"):
                 yield premise, conclusion
 
-    monkeypatch.setattr(loads.Loads, "_related", careless)
+    monkeypatch.setattr(script.Loads, "_related", careless)
     procedure = each_warp_loads if dropped == "equal" else rows
     assert answer(procedure.amir()).proof is None  # no verdict of the cache
 
@@ -433,7 +433,7 @@ def test_contents_satisfy_contracts_and_ranges() -> None:
     for procedure in (rows, scatter):
         program = procedure.amir()
         sizes = {name: 4 for name in procedure.size_names}
-        several = [*tried(program, sizes)]
+        several = [*sample_contents(program, sizes)]
         assert len(several) > 5
         for (elements,) in (one.values() for one in several):
             if procedure is rows:
@@ -467,7 +467,7 @@ def test_what_is_monotone_and_injective_has_room_for_what_is_between() -> None:
     for hazard in refuted.hazards:
         ((_, cuts),) = hazard.contents
         assert all(a < b for a, b in pairwise(cuts))
-    for contents in tried(pairs(1).amir(), {"N": 2, "M": 5}):
+    for contents in sample_contents(pairs(1).amir(), {"N": 2, "M": 5}):
         ((_, cuts),) = contents.items()
         assert all(a < b for a, b in pairwise(cuts))
 
@@ -475,9 +475,9 @@ def test_what_is_monotone_and_injective_has_room_for_what_is_between() -> None:
 def test_contents_written_into_a_program_are_read() -> None:
     program, sizes = rows_of_anything.amir(), {"G": 3, "N": 2}
     told = []
-    for contents in tried(program, sizes):
+    for contents in sample_contents(program, sizes):
         found = literal.run(program, sizes, contents=contents, collect=True)
-        here = literal.run(given(program, sizes, contents), sizes, collect=True)
+        here = literal.run(with_contents(program, sizes, contents), sizes, collect=True)
         assert found == here
         told.append(len(found))
     assert 0 in told and max(told) > 0
@@ -491,7 +491,7 @@ def _each(procedure: Procedure, **arrays: np.ndarray) -> Sequence[dict[str, np.n
     first, second = ({k: v.copy() for k, v in arrays.items()} for _ in range(2))
     procedure.run(**first)
     assert procedure.ir is not None
-    naive.run(procedure.ir, second)
+    elementwise.run(procedure.ir, second)
     return first, second
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from exogpu import proc
 from exogpu.api import Procedure
-from exogpu.symbolic.find.prover import Analysis
-from exogpu.symbolic.find.refute import smallest_sizes
-from exogpu.symbolic.shares import topics
+from exogpu.symbolic.partition import topics
+from exogpu.symbolic.search.analysis import Analysis
+from exogpu.symbolic.search.refute import smallest_sizes
 
 
 def reversed_rows(*, fenced: bool, names_it: bool) -> Procedure:

@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from exogpu.amir.nodes import Program
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy
 from exogpu.machine import fast, literal
-from exogpu.machine.contents import given, tried
-from exogpu.pipeline.allsizes import answer
+from exogpu.machine.index_contents import sample_contents, with_contents
+from exogpu.pipeline.check import answer
 from tests.machine.shapes.loads import loads
 
 SIZES = [{"G": g, "K": k} for g in (1, 2, 3) for k in (1, 2, 3)]
@@ -28,9 +28,9 @@ def word(seed: int) -> str:
     found = answer(program)
     wrong = []
     for sizes in SIZES:
-        for contents in tried(program, sizes):
+        for contents in sample_contents(program, sizes):
             violations = literal.run(program, sizes, contents=contents)
-            here = given(program, sizes, contents)
+            here = with_contents(program, sizes, contents)
             assert fast.run(here, sizes).violations == literal.run(here, sizes), (seed, sizes)
             told = [(v.kind, v.index, v.iteration) for v in violations]
             assert told == [(v.kind, v.index, v.iteration) for v in literal.run(here, sizes)]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from exogpu.machine import literal
-from exogpu.machine.violation import Violation
+from exogpu.machine.observer import Violation
 from tests.machine.decisions import *  # noqa: F403
 from tests.machine.pitfalls import *  # noqa: F403
 from tests.symbolic.agreement import admitting_zero, check

@@ -9,8 +9,8 @@ import pytest
 
 from exogpu.cli.loader import load
 from exogpu.machine import fast, literal
-from exogpu.machine.assigned import CHOICES, assigned, at_random
-from exogpu.pipeline.allsizes import answer
+from exogpu.machine.concrete_program import CHOICES, assign_tasks, at_random
+from exogpu.pipeline.check import answer
 from tests.symbolic.nasty_slots import KERNELS
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ def test_the_verdict_is_the_machines(name: str, tmp_path: Path) -> None:
     wrong = False
     for sizes in SIZES:
         for choice in choices:
-            one = assigned(program, sizes, choice)
+            one = assign_tasks(program, sizes, choice)
             violations = literal.run(one, sizes)
             assert fast.run(one, sizes).violations == violations
             wrong |= bool(violations)

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from exogpu.amir import nodes as amir
-from exogpu.ir.types import Policy
-from exogpu.symbolic.find.prover import analyse
+from exogpu.diagnostics.verdict import Policy
+from exogpu.symbolic.search.analysis import analyse
 from tests.codegen.nested_kernels import pipelined, relay
 from tests.machine.build import Q1, Q2, TMA, UNORDERED, Builder, mod, t
 from tests.machine.generate import mutate

@@ -8,13 +8,13 @@ from collections.abc import Hashable
 import pytest
 
 from exogpu.amir.nodes import Program
-from exogpu.explain.words import distinct, hazards_of
+from exogpu.explain.hazard_text import first_of_each_pair, hazards_of
 from exogpu.machine import fast
 from exogpu.machine.literal_state import OutsideError
-from exogpu.machine.violation import Violation
-from exogpu.pipeline.repairs import for_all_sizes
-from exogpu.symbolic.find.prover import analyse
-from exogpu.symbolic.find.refute import pair_of, pairs_at_fault, part_at_fault
+from exogpu.machine.observer import Violation
+from exogpu.pipeline.refutation import for_all_sizes
+from exogpu.symbolic.search.analysis import analyse
+from exogpu.symbolic.search.refute import pair_of, pairs_at_fault, part_at_fault
 from tests.symbolic.agreement import generated, small_sizes
 
 pytestmark = pytest.mark.slow
@@ -55,7 +55,7 @@ def test_what_the_analysis_takes_for_a_repair_the_machine_does_too(shape: str, s
             return answer
 
     *_, sizes = small_sizes(shape, program)
-    hazards_of(distinct(found(program, sizes)), sizes, program, Heard())
+    hazards_of(first_of_each_pair(found(program, sizes)), sizes, program, Heard())
     for violation, changed in asked:
         try:
             left = set(map(pair_of, found(changed, sizes)))

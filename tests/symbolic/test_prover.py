@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from examples import erroneous_synchronisation as paper
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.nodes import Compare, Int
-from exogpu.ir.types import Policy
-from exogpu.symbolic.find.prover import analyse
+from exogpu.symbolic.search.analysis import analyse
 from tests.machine.build import (
     COMMIT,
     MBARRIER,

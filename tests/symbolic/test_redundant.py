@@ -6,18 +6,18 @@ import pytest
 
 from exogpu import Policy, Procedure, proc
 from exogpu.amir.nodes import Program
+from exogpu.diagnostics.verdict import Proof
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.machine import fast
-from exogpu.result.proof import Proof
-from exogpu.symbolic.find.prover import analyse
-from exogpu.symbolic.find.redundant import (
+from exogpu.symbolic.prove import prove
+from exogpu.symbolic.search.analysis import analyse
+from exogpu.symbolic.search.redundant_synchronisation import (
     NothingFound,
     redundant,
     statements,
     without_barrier,
     without_statements,
 )
-from exogpu.symbolic.prove import prove
 from tests.machine.build import COMMIT, Q0, Q1, Q2, UNORDERED, Builder, Name, t
 
 
@@ -204,7 +204,7 @@ def test_known_sizes_are_tried_on_the_machine_first(monkeypatch: pytest.MonkeyPa
     def fail(program: Program) -> None:
         raise AssertionError("the machine has refuted it")
 
-    monkeypatch.setattr("exogpu.symbolic.find.redundant.analyse", fail)
+    monkeypatch.setattr("exogpu.symbolic.search.redundant_synchronisation.analyse", fail)
     assert not ask(broken)
 
 

@@ -7,10 +7,17 @@ from random import Random
 
 import pytest
 
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy
 from exogpu.machine import fast, literal
-from exogpu.symbolic.find.prover import Undecided, analyse
-from exogpu.symbolic.find.refute import Refutation, faults, further, pair_of, refute, smallest_sizes
+from exogpu.symbolic.search.analysis import Undecided, analyse
+from exogpu.symbolic.search.refute import (
+    Refutation,
+    faults,
+    further,
+    pair_of,
+    refute,
+    smallest_sizes,
+)
 from tests.machine import generate
 from tests.machine.build import COMMIT, Q1, Q2, RAW, UNORDERED, Builder, mod, sub, t
 

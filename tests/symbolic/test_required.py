@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import pytest
 
-from exogpu import Procedure, proc
-from exogpu.analysis import bounds, distribution, facts, operands
+import exogpu
+from exogpu import Procedure
+from exogpu.analysis import bounds, distribution, operand_windows
+from exogpu.analysis import facts as analysis_facts
+from exogpu.diagnostics.hazards import HazardKind
 from exogpu.isa.cuda import cuda_load, cuda_shfl_xor, cuda_store
-from exogpu.result.hazards import HazardKind
 from exogpu.solvers import smt
-from exogpu.symbolic.find.prover import Undecided, analyse
 from exogpu.symbolic.prove import drafts, prove
+from exogpu.symbolic.search.analysis import Undecided, analyse
 
 
-@proc
+@exogpu.proc
 def first_of(to: f32[1] @ DRAM, of: f32[2] @ DRAM):
     to[0] = of[0]
 
 
-@proc
+@exogpu.proc
 def one_past_the_end(K: size, x: f32[K] @ CudaGmemLinear, y: f32[K, 32] @ CudaGmemLinear):
     with CudaDeviceFunction(blockDim=32):
         for task in cuda_tasks(0, K):
@@ -29,7 +31,7 @@ def one_past_the_end(K: size, x: f32[K] @ CudaGmemLinear, y: f32[K, 32] @ CudaGm
                 y[task, t] = x[task + 1]
 
 
-@proc
+@exogpu.proc
 def outside_of_a_window(K: size, x: f32[K + 32] @ CudaGmemLinear, y: f32[K] @ CudaGmemLinear):
     with CudaDeviceFunction(blockDim=32):
         for task in cuda_tasks(0, K):
@@ -38,13 +40,13 @@ def outside_of_a_window(K: size, x: f32[K + 32] @ CudaGmemLinear, y: f32[K] @ Cu
                 y[task] = w[16]
 
 
-@proc
+@exogpu.proc
 def through_a_call(K: size, x: f32[K + 32] @ DRAM, y: f32[K] @ DRAM):
     for i in seq(0, K):
         first_of(y[i : i + 1], x[i + 32 : i + 34])
 
 
-@proc
+@exogpu.proc
 def a_vector_past_the_end(K: size, x: f32[K] @ CudaGmemLinear, y: f32[K, 4] @ CudaGmemLinear):
     with CudaDeviceFunction(blockDim=32):
         for task in cuda_tasks(0, K):
@@ -54,7 +56,7 @@ def a_vector_past_the_end(K: size, x: f32[K] @ CudaGmemLinear, y: f32[K, 4] @ Cu
                 cuda_store(y[task, :], r[:])
 
 
-@proc
+@exogpu.proc
 def on_no_multiple(K: size, x: f32[K, 6] @ CudaGmemLinear, y: f32[K, 4] @ CudaGmemLinear):
     with CudaDeviceFunction(blockDim=32):
         for task in cuda_tasks(0, K):
@@ -64,7 +66,7 @@ def on_no_multiple(K: size, x: f32[K, 6] @ CudaGmemLinear, y: f32[K, 4] @ CudaGm
                 cuda_store(y[task, :], r[:])
 
 
-@proc
+@exogpu.proc
 def shuffled_onto_itself(K: size, y: f32[K, 32] @ CudaGmemLinear):
     with CudaDeviceFunction(blockDim=32):
         for task in cuda_tasks(0, K):
@@ -76,7 +78,7 @@ def shuffled_onto_itself(K: size, y: f32[K, 32] @ CudaGmemLinear):
                 y[task, t] = r[t]
 
 
-@proc
+@exogpu.proc
 def a_warp_alone(K: size):
     with CudaDeviceFunction(blockDim=128):
         for task in cuda_tasks(0, K):
@@ -84,7 +86,7 @@ def a_warp_alone(K: size):
                 Fence(wgmma_fence_1, wgmma_fence_2)
 
 
-@proc
+@exogpu.proc
 def two_of_four_ctas(K: size):
     with CudaDeviceFunction(clusterDim=4, blockDim=32):
         for task in cuda_tasks(0, K):
@@ -92,7 +94,7 @@ def two_of_four_ctas(K: size):
                 Fence(cuda_in_order, cuda_in_order)
 
 
-@proc
+@exogpu.proc
 def where_it_runs(K: size, n: size, x: f32[K - 4] @ DRAM, y: f32[n] @ DRAM, z: f32[8] @ DRAM):
     assert K >= 4
     for i in seq(0, K - 4):
@@ -144,8 +146,8 @@ def test_it_is_not_proved_where_isl_finds_nothing(
     wrong: Procedure, kind: HazardKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "violations", lambda proc: ())
-    monkeypatch.setattr(operands, "violations", lambda proc, variables, sizes=None: ())
-    monkeypatch.setattr(facts, "divergences", lambda proc, executors, mechanisms: ())
+    monkeypatch.setattr(operand_windows, "violations", lambda proc, variables, sizes=None: ())
+    monkeypatch.setattr(analysis_facts, "divergences", lambda proc, executors, mechanisms: ())
     blinded = Procedure(wrong.name, wrong.ir, ())
     verdict = blinded.check()
     # The abstract machine, run at the smallest sizes, meets what no solver confirmed.
@@ -154,7 +156,7 @@ def test_it_is_not_proved_where_isl_finds_nothing(
     assert all(hazard.replayed for hazard in verdict.hazards)
 
 
-@proc
+@exogpu.proc
 def of_another_thread(K: size, y: f32[K, 32] @ CudaGmemLinear):
     with CudaDeviceFunction(blockDim=32):
         for task in cuda_tasks(0, K):
@@ -181,7 +183,7 @@ def test_an_element_of_registers_has_one_owner(monkeypatch: pytest.MonkeyPatch) 
     assert failing == [HazardKind.OWNERSHIP]
 
 
-@proc
+@exogpu.proc
 def of_another_lane(K: size, y: f32[K, 16, 8] @ CudaGmemLinear):
     with CudaDeviceFunction(blockDim=32):
         for task in cuda_tasks(0, K):
@@ -193,7 +195,7 @@ def of_another_lane(K: size, y: f32[K, 16, 8] @ CudaGmemLinear):
                     y[task, m, n] = D[m, (n + 2) % 8]
 
 
-@proc
+@exogpu.proc
 def of_another_warp(K: size, y: f32[K, 16, 8] @ CudaGmemLinear):
     with CudaDeviceFunction(blockDim=64):
         for task in cuda_tasks(0, K):

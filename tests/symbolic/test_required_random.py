@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 
 from exogpu.analysis import bounds
-from exogpu.result.hazards import HazardKind
+from exogpu.diagnostics.hazards import HazardKind
 from exogpu.solvers import smt
-from exogpu.symbolic.find.prover import analyse
 from exogpu.symbolic.prove import drafts
+from exogpu.symbolic.search.analysis import analyse
 from tests.machine.shapes import sources
 from tests.symbolic.agreement import source
 

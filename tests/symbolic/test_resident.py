@@ -10,21 +10,21 @@ from exogpu import proc
 from exogpu.amir.nodes import Block, Loop, Program
 from exogpu.amir.walk import begins_tasks, operations
 from exogpu.api import Procedure
-from exogpu.ir.names import Sym
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import evaluate
 from exogpu.kernels.gemm_sm90 import make_resident
 from exogpu.machine import literal
-from exogpu.machine.assigned import (
+from exogpu.machine.concrete_program import (
     CHOICES,
     alone,
-    assigned,
+    assign_tasks,
     at_random,
     backwards,
     dealt,
     round_robin,
 )
-from exogpu.pipeline.allsizes import answer
-from exogpu.result.hazards import HazardKind
+from exogpu.pipeline.check import answer
 
 
 def ring(
@@ -139,7 +139,7 @@ def test_machines_agree_whatever_the_choice(name: str) -> None:
     program = RIGHT[name].amir()
     sizes = {"M": 3, "K": 2}
     for choice in (*CHOICES, at_random(1)):
-        assert literal.run(assigned(program, sizes, choice), sizes) == ()
+        assert literal.run(assign_tasks(program, sizes, choice), sizes) == ()
         assert literal.run(dealt(program, sizes, choice), sizes) == ()
 
 
@@ -153,7 +153,7 @@ def test_clusters_and_tasks_of_a_rule_are_loops() -> None:
         assert len(lengths) == 1
         for m in (0, 1, 2, 7):
             sizes = {"M": m, "K": 2}
-            looped, written = dealt(program, sizes, choice), assigned(program, sizes, choice)
+            looped, written = dealt(program, sizes, choice), assign_tasks(program, sizes, choice)
             assert tasks(looped, sizes) == tasks(written, sizes)
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from exogpu.api import Procedure
+from exogpu.interpreter import elementwise
 from exogpu.ir.nodes import Block, CudaTasks, For, Int, Proc, Stmt
 from exogpu.ir.walk import map_blocks
-from exogpu.meaning import naive
 from tests.symbolic.test_slot_cases import procedures
 
 ROOT = Path(__file__).parent.parent
@@ -51,7 +51,7 @@ def results(procedure: Procedure, M: int, K: int, one_by_one: bool) -> np.ndarra
     y = np.zeros_like(x)
     several = alone(procedure.ir, M) if one_by_one else [procedure.ir]
     for proc in several:
-        naive.run(proc, {"M": M, "K": K, "x": x, "y": y})
+        elementwise.run(proc, {"M": M, "K": K, "x": x, "y": y})
     return y
 
 

@@ -14,26 +14,26 @@ import pytest
 from exogpu import proc
 from exogpu.api import Procedure, collecting
 from exogpu.cli.loader import load
+from exogpu.diagnostics.errors import ExoGpuError
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.diagnostics.verdict import Proof
 from exogpu.frontend.macros import macro
+from exogpu.interpreter import elementwise
 from exogpu.ir.printer import print_proc
 from exogpu.ir.wellformed import flaws
 from exogpu.machine import fast, literal
-from exogpu.machine.assigned import CHOICES, assigned, dealt
-from exogpu.meaning import naive
-from exogpu.pipeline.allsizes import answer
-from exogpu.result.errors import ExoGpuError
-from exogpu.result.hazards import HazardKind
-from exogpu.result.proof import Proof
+from exogpu.machine.concrete_program import CHOICES, assign_tasks, dealt
+from exogpu.pipeline.check import answer
 from exogpu.schedule import simplify
 from exogpu.solvers import isl, smt
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.certificate.recheck import recheck
 from exogpu.symbolic.certificate.write import write_certificate
-from exogpu.symbolic.encode import ranks, slots
-from exogpu.symbolic.find.nests import Nest
-from exogpu.symbolic.find.prover import analyse
-from exogpu.symbolic.find.slots import SlotPairs
+from exogpu.symbolic.encode import rank_table, slot_counts
 from exogpu.symbolic.prove import prove
+from exogpu.symbolic.search.analysis import analyse
+from exogpu.symbolic.search.nested_counts import Nest
+from exogpu.symbolic.search.rank_comparisons import SlotPairs
 from exogpu.symbolic.sites import Site
 from tests.marks import long_among
 from tests.symbolic import agreement
@@ -185,7 +185,7 @@ def test_literal_machine_finds_nothing(name: str) -> None:
     program = RIGHT[name].amir()
     for sizes in SIZES[-2:]:
         for choice in CHOICES:
-            assert literal.run(assigned(program, sizes, choice), sizes) == ()
+            assert literal.run(assign_tasks(program, sizes, choice), sizes) == ()
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_machines_agree(name: str) -> None:
     procedure = RIGHT[name] if name in RIGHT else WRONG[name][0]
     for sizes in SIZES:
         for choice in CHOICES[:3]:
-            program = assigned(procedure.amir(), sizes, choice)
+            program = assign_tasks(procedure.amir(), sizes, choice)
             violations = literal.run(program, sizes)
             assert fast.run(program, sizes).violations == violations
             looped = dealt(procedure.amir(), sizes, choice)
@@ -220,7 +220,7 @@ def test_it_computes_what_it_says(name: str) -> None:
         x = np.random.default_rng(0).random((M, K, 32), np.float32)
         found, plain = np.zeros_like(x), np.zeros_like(x)
         assert procedure.ir is not None
-        naive.run(procedure.ir, {"M": M, "K": K, "x": x, "y": plain})
+        elementwise.run(procedure.ir, {"M": M, "K": K, "x": x, "y": plain})
         first = int(name == "steps that are left out")
         assert np.array_equal(plain[:, first:], x[:, first:, ::-1])
         if not first:
@@ -281,12 +281,12 @@ def _never(nest: Nest, site: Site) -> isl.Set:
 
 
 def test_counts_of_two_barriers_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranks.RankTable, "is_like", lambda self, other: self is other)
+    monkeypatch.setattr(rank_table.RankTable, "is_like", lambda self, other: self is other)
     assert not _proved(ring())
 
 
 def test_a_slot_is_its_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots.Slots, "known", lambda self, *_: iter(()))
+    monkeypatch.setattr(slot_counts.Slots, "known", lambda self, *_: iter(()))
     assert not _proved(ring())
 
 

@@ -8,11 +8,11 @@ from random import Random
 import pytest
 
 from exogpu.amir.nodes import Loop
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy
 from exogpu.machine import fast, literal
-from exogpu.machine.assigned import CHOICES, assigned, dealt
-from exogpu.pipeline.allsizes import answer
-from exogpu.symbolic.find.prover import analyse
+from exogpu.machine.concrete_program import CHOICES, assign_tasks, dealt
+from exogpu.pipeline.check import answer
+from exogpu.symbolic.search.analysis import analyse
 from tests.machine.build import Builder
 from tests.machine.shapes.slots import slots
 from tests.symbolic import agreement
@@ -29,7 +29,7 @@ def word(seed: int) -> str:
     wrong = []
     for sizes in SIZES:
         for choice in CHOICES[:3] if found.proof is None else CHOICES:
-            one = assigned(program, sizes, choice)
+            one = assign_tasks(program, sizes, choice)
             violations = literal.run(one, sizes)
             assert fast.run(one, sizes).violations == violations, (seed, sizes)
             looped = dealt(program, sizes, choice)

@@ -11,14 +11,13 @@ import pytest
 
 from exogpu import proc
 from exogpu.amir.nodes import Program
-from exogpu.explain import words
+from exogpu.diagnostics.hazards import Hazard, HazardKind
+from exogpu.explain import hazard_text
 from exogpu.ir.walk import holds
 from exogpu.machine import fast
-from exogpu.machine.violation import Violation
-from exogpu.pipeline.allsizes import answer
-from exogpu.pipeline.explanation import Failures
-from exogpu.pipeline.refuted import hazards
-from exogpu.result.hazards import Hazard, HazardKind
+from exogpu.machine.observer import Violation
+from exogpu.pipeline.check import answer
+from exogpu.pipeline.refutation import Failures, hazards_of
 from tests.symbolic.agreement import generated
 
 SEVERAL = (HazardKind.DEADLOCK, HazardKind.PHASE)
@@ -71,7 +70,7 @@ def not_smallest(program: Program) -> list[str] | None:
     if found.refutation is None:
         return None
     told: tuple[Hazard, ...] = ()
-    for told in hazards(program, found.findings, found.refutation, Failures()):
+    for told in hazards_of(program, found.findings, found.refutation, Failures()):
         pass
     assert told
     ran: dict[tuple[int, ...], set[tuple[object, ...]]] = {}
@@ -134,6 +133,6 @@ def test_the_property_sees_a_hazard_that_is_told_at_larger_sizes(
         several = real(told)
         return tuple(replace(h, sizes={n: v + 1 for n, v in h.sizes.items()}) for h in several)
 
-    real = words.once
-    monkeypatch.setattr(words, "once", larger)
+    real = hazard_text.once
+    monkeypatch.setattr(hazard_text, "once", larger)
     assert not_smallest(waits_twice.amir())

@@ -6,11 +6,11 @@ import pytest
 
 from exogpu import proc
 from exogpu.amir.nodes import Program
-from exogpu.hw.datatypes import f16
+from exogpu.hw.language import f16
 from exogpu.kernels.gemm_grouped_sm90 import make_grouped
 from exogpu.machine import fast, literal
-from exogpu.machine.contents import given
-from exogpu.symbolic.find.telling import telling
+from exogpu.machine.index_contents import with_contents
+from exogpu.symbolic.search.smallest_sizes import larger_sizes
 
 
 @proc
@@ -48,18 +48,18 @@ def short(K: size, x: f32[K, 32] @ CudaGmemLinear):
 
 
 def test_rings_go_round_and_tasks_are_several() -> None:
-    assert list(telling(ring.amir())) == [{"M": 1, "K": 5, "L": 5}, {"M": 3, "K": 1, "L": 5}]
+    assert list(larger_sizes(ring.amir())) == [{"M": 1, "K": 5, "L": 5}, {"M": 3, "K": 1, "L": 5}]
 
 
 def test_of_what_the_preconditions_do_not_admit_there_are_none() -> None:
-    assert list(telling(short.amir())) == []
+    assert list(larger_sizes(short.amir())) == []
 
 
 def left_out() -> Program:
     """At sizes, with contents that leave out the second of four tasks."""
     program = make_grouped(TN=64, RING=3, dtype=f16).amir()
     contents = {"group": (0, 0), "cuts": (0, 0, 1)}
-    return given(program, SIZES, contents)
+    return with_contents(program, SIZES, contents)
 
 
 SIZES = {"G": 1, "T": 2, "M": 1, "N": 65, "cluster_K": 136}

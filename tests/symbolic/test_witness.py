@@ -15,10 +15,10 @@ import pytest
 
 from exogpu.amir import nodes as amir
 from exogpu.amir.export import to_json as program_json
-from exogpu.ir.isltext import bexpr
-from exogpu.ir.names import Sym
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.nodes import BExpr, Compare, CVar, Int, Mod, Mul, Or
-from exogpu.ir.types import Policy
+from exogpu.ir.render import isl_cond
+from exogpu.ir.types import Sym
 from exogpu.machine import literal
 from exogpu.solvers import isl
 from exogpu.solvers.smt import ask_z3
@@ -27,11 +27,10 @@ from exogpu.symbolic.certificate.strict_json import MalformedError
 from exogpu.symbolic.certificate.witness_json import to_json, witness_of
 from exogpu.symbolic.encode.obligations import drafts
 from exogpu.symbolic.encode.witness import Witness, WitnessError
-from exogpu.symbolic.find.domains import Model
-from exogpu.symbolic.find.prover import analyse
-from exogpu.symbolic.find.witness import Seeker
-from exogpu.symbolic.least import bounded_below
-from exogpu.symbolic.placed import Placed
+from exogpu.symbolic.model import Placed, bounded_below
+from exogpu.symbolic.search.analysis import analyse
+from exogpu.symbolic.search.instance_model import Model
+from exogpu.symbolic.search.witness_builder import Seeker
 from exogpu.symbolic.sites import UndecidedError
 from tests.symbolic.agreement import SHAPES, admitting_zero, generated, small_sizes
 
@@ -149,5 +148,5 @@ def test_what_is_bounded_below_is_told_without_isl(seed: int) -> None:
     condition = conditions(Random(seed))
     name = f"{K.name}_{K.number}"
     assert bounded_below(condition, K) == isl.bounded_below(
-        isl.set_of((), (name,), bexpr(condition))
+        isl.set_of((), (name,), isl_cond(condition))
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exogpu.ir.types import Policy
+from exogpu.diagnostics.verdict import Policy
 from tests.machine.test_machine_cases import expectations, load
 
 CASES = load("written_in_part")

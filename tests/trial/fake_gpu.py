@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from exogpu.codegen.runtime import driver, tensormaps
+from exogpu.codegen.runtime import device_memory, driver
 from tests.codegen.fake_cuda import FakeDriver
 
 
@@ -45,7 +45,7 @@ def right(x, y):
 
 def install(gpu: FakeDriver) -> FakeDriver:
     """The GPU of this process from now on."""
-    for cached in (driver.gpus, driver._primary, tensormaps._encoded):
+    for cached in (driver.gpus, driver._primary, device_memory._encoded):
         cached.cache_clear()
     driver._driver = lambda: gpu
     return gpu

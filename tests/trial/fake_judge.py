@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from exogpu.trial import judging
-from exogpu.trial.pool import Result
+from exogpu.gpu_trial import pool
+from exogpu.gpu_trial.pool import Result
 from tests.trial import fake_gpu
 
 
@@ -20,4 +20,4 @@ def run_one(case: str) -> Result:
     if name.endswith("4"):
         gpu = fake_gpu.Gpu(lambda x, y: setattr(gpu, "broken", True))
     fake_gpu.install(gpu)
-    return judging.run_one(case)
+    return pool.run_one(case)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from exogpu import proc
-from exogpu.trial.data import at_sizes
-from exogpu.trial.packed import Packed
+from exogpu.gpu_trial.run_data import Packed, at_sizes
 
 
 @proc

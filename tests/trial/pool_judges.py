@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from exogpu.trial.pool import Spent
+from exogpu.gpu_trial.pool import Spent
 
 
 def judge(case: str) -> dict[str, object]:

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from exogpu.codegen.runtime import driver, tensormaps
-from exogpu.trial import device, dirty
-from exogpu.trial.packed import read_packed, write_packed
+from exogpu.codegen.runtime import device_memory, driver
+from exogpu.gpu_trial import run_data, run_on_gpu
+from exogpu.gpu_trial.run_data import read_packed, write_packed
 from tests.trial import fake_gpu, fake_program
 
 
@@ -20,14 +20,14 @@ def ran(monkeypatch):
     """Runs the program with a kernel; what was wrong, the runs, the GPU."""
     monkeypatch.setattr(driver, "_driver", driver._driver)
 
-    def run(kernel, counts=device.COUNTS, before=lambda: None):
+    def run(kernel, counts=run_on_gpu.COUNTS, before=lambda: None):
         gpu = fake_gpu.install(fake_gpu.Gpu(kernel))
-        runs, wrong = device.run(fake_program.packed(), counts, before)
+        runs, wrong = run_on_gpu.run(fake_program.packed(), counts, before)
         assert not gpu.memory, "all memory is given back"
         return [w.what for w in wrong], runs, gpu
 
     yield run
-    for cached in (driver.gpus, driver._primary, tensormaps._encoded):
+    for cached in (driver.gpus, driver._primary, device_memory._encoded):
         cached.cache_clear()
 
 
@@ -43,13 +43,13 @@ def test_wrong_values_are_told_with_their_place(ran):
         fake_gpu.right(x, y)
         y[3] = 77
 
-    wrong, _, _ = ran(kernel, (device.ALL,))
+    wrong, _, _ = ran(kernel, (run_on_gpu.ALL,))
     assert len(wrong) == 2
     assert wrong[0].startswith("y: 1 of 32 elements, first (0, 3): 77.0 for ")
 
 
 def test_what_is_not_written_keeps_its_poison(ran):
-    wrong, _, _ = ran(lambda x, y: None, (device.ALL,))
+    wrong, _, _ = ran(lambda x, y: None, (run_on_gpu.ALL,))
     assert wrong[0].startswith("y: 32 of 32 elements, first (0, 0): nan for ")
 
 
@@ -58,7 +58,7 @@ def test_writes_beside_an_array_are_seen(ran):
         fake_gpu.right(x, y)
         y[-8] = 0
 
-    assert ran(kernel, (device.ALL,))[0] == ["wrote beside y"] * 2
+    assert ran(kernel, (run_on_gpu.ALL,))[0] == ["wrote beside y"] * 2
 
 
 def test_changed_inputs_are_seen(ran):
@@ -66,24 +66,24 @@ def test_changed_inputs_are_seen(ran):
         fake_gpu.right(x, y)
         x[0] += 1
 
-    assert ran(kernel, (device.ALL,))[0][0].startswith("x, an input: 1 of 32 elements")
+    assert ran(kernel, (run_on_gpu.ALL,))[0][0].startswith("x, an input: 1 of 32 elements")
 
 
 def test_a_lost_context_ends_the_process_s_work(monkeypatch):
     monkeypatch.setattr(driver, "_driver", driver._driver)
     gpu = fake_gpu.install(fake_gpu.Gpu(lambda x, y: setattr(gpu, "broken", True)))
-    with pytest.raises(device.DeviceLost, match="719"):
-        device.run(fake_program.packed(), (device.ALL,))
+    with pytest.raises(run_on_gpu.DeviceLost, match="719"):
+        run_on_gpu.run(fake_program.packed(), (run_on_gpu.ALL,))
 
 
 def test_shared_memory_is_dirtied_before_each_run(monkeypatch, ran):
     launched = []
-    clean = dirty.dirtying(b"cubin")
+    clean = run_data.dirtying(b"cubin")
 
     def launcher(kernel, clusters, *_):
         return lambda: launched.append(clusters)
 
-    monkeypatch.setattr(dirty, "launcher", launcher)
+    monkeypatch.setattr(run_data, "launcher", launcher)
     assert not ran(fake_gpu.right, before=clean)[0]
     assert launched == [264] * 5
 
@@ -132,6 +132,6 @@ def test_a_program_of_the_cpu_is_called_by_its_c_function(status, monkeypatch, t
     monkeypatch.setattr(driver, "_driver", driver._driver)
     fake_gpu.install(fake_gpu.Gpu(lambda x, y: None))
     packed = replace(fake_program.packed(), library=library.read_bytes())
-    runs, wrong = device.run(packed)
+    runs, wrong = run_on_gpu.run(packed)
     assert runs == 2
     assert [w.what for w in wrong] == (["the C function returned 7"] if status else [])

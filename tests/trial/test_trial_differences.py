@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from exogpu.gpu_trial.run_data import decoded, difference, encoded
+from exogpu.interpreter.values import stored
 from exogpu.ir.types import DataType
-from exogpu.meaning.values import stored
-from exogpu.trial.differences import decoded, difference, encoded
 
 
 def test_nan_agrees_with_nan_alone():

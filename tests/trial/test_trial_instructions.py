@@ -7,16 +7,16 @@ from itertools import islice
 import pytest
 from typer.testing import CliRunner
 
-from exogpu.cli import trying
+from exogpu.cli import gpu_commands
 from exogpu.cli.commands import app
 from exogpu.cli.loader import load
 from exogpu.codegen.toolchain import find_toolchain
+from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.frontend.instructions import InstructionTemplate
+from exogpu.gpu_trial.instruction_kernels import NotTried, copies_alone, program, variants
+from exogpu.gpu_trial.pool import Result
+from exogpu.gpu_trial.run_data import at_sizes
 from exogpu.isa import cuda, f8, ldmatrix, mn_major, sm80, sm90
-from exogpu.result.errors import ExoGpuError
-from exogpu.trial.data import at_sizes
-from exogpu.trial.instructions import NotTried, copies_alone, program, variants
-from exogpu.trial.pool import Result
 
 CATALOGUE = {
     name: (value, module.__name__)
@@ -96,7 +96,7 @@ def test_what_is_written_starts_from_other_numbers(tmp_path):
     """So that what the instruction must not touch is seen."""
     path = tmp_path / "mine.py"
     path.write_text(MINE)
-    ((template, header),) = trying.instructions(str(path))
+    ((template, header),) = gpu_commands.instructions(str(path))
     variant = next(v for v in variants(template, {}) if v.places[0] == "shared")
     source = program(variant, "trial", header)
     assert "dst_s[(t" in source and "dst_out" in source and "dst_in" in source
@@ -106,7 +106,7 @@ def test_what_is_written_starts_from_other_numbers(tmp_path):
 def test_an_instruction_of_an_unknown_unit_is_told(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(MINE.replace("cuda_thread", "cuda_quadpair"))
-    ((template, header),) = trying.instructions(str(path))
+    ((template, header),) = gpu_commands.instructions(str(path))
     with pytest.raises(NotTried, match="cuda_quadpair"):
         program(next(iter(variants(template, {}))), "trial", header)
 
@@ -121,32 +121,32 @@ def test_an_instruction_of_an_unknown_unit_is_told(tmp_path):
     ],
 )
 def test_only_a_right_run_is_right(result: Result, said, tmp_path):
-    assert (said in trying.wrongs(result)) and bool(said) == bool(trying.wrongs(result))
+    assert (said in gpu_commands.wrongs(result)) and bool(said) == bool(gpu_commands.wrongs(result))
     variant = next(iter(variants(CATALOGUE["cuda_load"][0], {})))
-    found = trying.Instruction("cuda_load", {tmp_path: variant})
-    told = trying.told(found, {str(tmp_path): result}, "")
+    found = gpu_commands.Instruction("cuda_load", {tmp_path: variant})
+    told = gpu_commands.told(found, {str(tmp_path): result}, "")
     assert told.right == (not said) and ("1 of 1 right" in told.text) == (not said)
 
 
 def test_what_was_not_run_is_not_called_right(tmp_path):
     variant = next(iter(variants(CATALOGUE["cuda_load"][0], {})))
-    found = trying.Instruction("cuda_load", {tmp_path: variant})
-    told = trying.told(found, {}, "there is no GPU")
+    found = gpu_commands.Instruction("cuda_load", {tmp_path: variant})
+    told = gpu_commands.told(found, {}, "there is no GPU")
     assert "none run" in told.text and not told.ran
-    found = trying.Instruction("cuda_load", broken={"cuda_load()": "error: odd"})
-    assert not trying.told(found, {}, "").right
+    found = gpu_commands.Instruction("cuda_load", broken={"cuda_load()": "error: odd"})
+    assert not gpu_commands.told(found, {}, "").right
 
 
 def test_values_on_the_command_line():
-    assert trying.parse_values(["n=4,8", "lane=-1"]) == {"n": (4, 8), "lane": (-1,)}
+    assert gpu_commands.parse_values(["n=4,8", "lane=-1"]) == {"n": (4, 8), "lane": (-1,)}
     for wrong in ("n", "n=", "n=x", "1=2"):
         with pytest.raises(ExoGpuError):
-            trying.parse_values([wrong])
+            gpu_commands.parse_values([wrong])
 
 
 @pytest.mark.skipif(find_toolchain() is None, reason="no NVRTC or nvcc here")
 def test_without_a_gpu_nothing_is_run_and_the_status_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(trying, "_why_not", lambda: "there is no GPU")
+    monkeypatch.setattr(gpu_commands, "_why_not", lambda: "there is no GPU")
     path = tmp_path / "mine.py"
     path.write_text(MINE)
     kept = tmp_path / "kept"
@@ -178,10 +178,10 @@ def test_a_failure_of_ours_costs_one_variant(tmp_path, monkeypatch):
     def broken(*args, **kwargs):
         raise KeyError("ours")
 
-    monkeypatch.setattr(trying, "pack", broken)
+    monkeypatch.setattr(gpu_commands, "pack", broken)
     template, module = CATALOGUE["cuda_shfl_idx"]
     header = f"from {module} import cuda_shfl_idx"
-    found = trying.emit(template, header, tmp_path, 2, {"lane": (3,)}, "sm_90a")
+    found = gpu_commands.emit(template, header, tmp_path, 2, {"lane": (3,)}, "sm_90a")
     assert len(found.broken) == 2 and not found.packed
-    told = trying.told(found, {}, "")
+    told = gpu_commands.told(found, {}, "")
     assert not told.right and "exogpu failed: KeyError" in told.text

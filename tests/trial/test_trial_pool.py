@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exogpu.trial.pool import on_this_machine
+from exogpu.gpu_trial.pool import on_this_machine
 from tests.trial import pool_judges
 
 

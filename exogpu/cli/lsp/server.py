@@ -18,11 +18,11 @@ from pygls import uris
 from pygls.lsp.server import LanguageServer
 
 from exogpu.cli.doctor import exogpu_version
-from exogpu.cli.lsp import showing
-from exogpu.cli.lsp.checks import Job
+from exogpu.cli.lsp import documents
+from exogpu.cli.lsp.document_checks import Job
 from exogpu.cli.lsp.documents import Document
-from exogpu.cli.lsp.hired import Worker
-from exogpu.cli.lsp.records import Failed, Told
+from exogpu.cli.lsp.protocol import Failed, Told
+from exogpu.cli.lsp.worker_client import Worker
 
 DELAY: Final = 0.15
 """Seconds without a change after which a document is checked."""
@@ -97,11 +97,11 @@ class Checker:
         """An open document."""
         return self._documents.get(uri)
 
-    def text(self, document: Document) -> showing.Text:
+    def text(self, document: Document) -> documents.Text:
         """Its lines at present."""
         workspace = self._server.workspace
         encoding = workspace.position_encoding or lsp.PositionEncodingKind.Utf16
-        return showing.Text(workspace.get_text_document(document.uri).lines, encoding)
+        return documents.Text(workspace.get_text_document(document.uri).lines, encoding)
 
     def client_version(self, document: Document) -> int | None:
         """The client's number of the present text."""
@@ -193,7 +193,7 @@ class Checker:
             return
         news = document.tell(told, version)
         if news:
-            self._publish(document.uri, showing.diagnostics(document, self.text(document)))
+            self._publish(document.uri, documents.diagnostics(document, self.text(document)))
             self._refresh()
         if document.complete.is_set():
             self._worker.done(number)
@@ -264,7 +264,7 @@ def make_server() -> LanguageServer:
         async for _ in checker.looks(document):
             if document is not None and document.current:
                 text = checker.text(document)
-                found = showing.hover(document, text, params.position)
+                found = documents.hover(document, text, params.position)
                 if found is not None or document.complete.is_set():
                     return found
         return None
@@ -278,7 +278,7 @@ def make_server() -> LanguageServer:
         async for _ in checker.looks(document):
             if document is not None and document.current:
                 text, version = checker.text(document), checker.client_version(document)
-                found = showing.actions(document, text, params.range, version)
+                found = documents.actions(document, text, params.range, version)
                 if document.repaired:
                     break
         return found
@@ -288,7 +288,7 @@ def make_server() -> LanguageServer:
         document = checker.document(params.text_document.uri)
         if document is None or not document.current:
             return []
-        return showing.lenses(document, checker.text(document))
+        return documents.lenses(document, checker.text(document))
 
     @server.feature(lsp.SHUTDOWN)
     async def shutdown(_: None) -> None:

@@ -17,9 +17,9 @@ import warnings
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from exogpu.cli.lsp.checks import Job, answers
-from exogpu.cli.lsp.records import Failed, to_json
-from exogpu.solvers.workers import FORKS, end_with
+from exogpu.cli.lsp.document_checks import Job, answers
+from exogpu.cli.lsp.protocol import Failed, to_json
+from exogpu.solvers.processes import FORKS, end_with
 
 
 def main() -> None:
@@ -62,11 +62,11 @@ def _move_stream(number: int, mode: int) -> int:
 
 def _warm() -> None:
     """Reads what every check needs, so that no child has to."""
-    import exogpu.cli.lsp.warming  # noqa: F401
-    from exogpu.result import entries
+    import exogpu.cli.lsp.preload  # noqa: F401
+    from exogpu.diagnostics import disk_cache
 
-    entries.own_files()
-    entries.tools()
+    disk_cache.own_files()
+    disk_cache.tools()
 
 
 def _send(writer: BinaryIO, message: dict[str, Any]) -> None:

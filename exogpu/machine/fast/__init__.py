@@ -18,22 +18,28 @@ from time import perf_counter
 from typing import Final
 
 from exogpu.amir.nodes import Program
-from exogpu.amir.private import check_private_slots
-from exogpu.analysis.tally import UncountedError
-from exogpu.ir.names import Sym
+from exogpu.amir.slot_privacy import check_private_slots
+from exogpu.analysis.slots import UncountedError
+from exogpu.ir.types import Sym
 from exogpu.machine import literal
-from exogpu.machine.contents import given, loads, tried
-from exogpu.machine.fast.context import Context
+from exogpu.machine.concrete_program import without_slots
+from exogpu.machine.fast.configuration import (
+    TICK,
+    Context,
+    Found,
+    Keep,
+    Machine,
+    Progress,
+    WorkLimitError,
+)
+from exogpu.machine.fast.events import count_tasks
 from exogpu.machine.fast.layout import Unsupported, survey
-from exogpu.machine.fast.machine import TICK, Found, Keep, Machine, Progress, WorkLimitError
-from exogpu.machine.fast.parts import Parts
-from exogpu.machine.fast.provenance import with_record
+from exogpu.machine.fast.locate import with_record
 from exogpu.machine.fast.records import Tables
+from exogpu.machine.fast.signature import Parts
 from exogpu.machine.fast.steps import block_steps
-from exogpu.machine.fast.tasks import count_tasks
-from exogpu.machine.observer import First, Observer, Pairs
-from exogpu.machine.slots import resolved
-from exogpu.machine.violation import Violation
+from exogpu.machine.index_contents import loads, sample_contents, with_contents
+from exogpu.machine.observer import First, Observer, Pairs, Violation
 
 __all__ = ["Keep", "Outcome", "Progress", "WorkLimitError", "located", "run"]
 
@@ -89,8 +95,8 @@ def run(
         keep = Keep.ALL
     if loads(program):
         operations = work = 0
-        for contents in tried(program, sizes):
-            at = given(program, sizes, contents)
+        for contents in sample_contents(program, sizes):
+            at = with_contents(program, sizes, contents)
             left = None if most is None else most - work
             found = run(
                 at, sizes, keep=keep, progress=progress, skip=skip, locate=locate, most=left
@@ -102,7 +108,7 @@ def run(
                 return Outcome(violations, operations, work)
         return Outcome((), operations, work)
     try:
-        return _run(resolved(program, sigma), sigma, keep, skip, locate, progress, most)
+        return _run(without_slots(program, sigma), sigma, keep, skip, locate, progress, most)
     except (Unsupported, UncountedError):
         watch = _Watch(progress, most)
         violations = literal.run(program, sizes, KEEPING[keep](), watch=watch)
@@ -140,7 +146,7 @@ def _run(
     most: int | None,
 ) -> Outcome:
     # Only here: most checks run nothing, and need not load numpy.
-    from exogpu.machine.fast.required import surely_holds
+    from exogpu.machine.fast.requirements_at_sizes import surely_holds
 
     if not surely_holds(program, sigma):
         raise Unsupported("a window may lie outside its variable")
@@ -172,8 +178,8 @@ def located(program: Program, sizes: Mapping[str, int], violation: Violation) ->
 
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
     try:
-        program = given(program, sizes, dict(violation.contents))
-        program = resolved(program, sigma)
+        program = with_contents(program, sizes, dict(violation.contents))
+        program = without_slots(program, sigma)
     except UncountedError:
         return violation
     return with_record(program, sizes, violation, again)

@@ -12,40 +12,27 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from exogpu.amir.nodes import Check, CheckInitialised, Clear, Initialise, OnWindow, Op, Record
-from exogpu.ir.names import Sym
+from exogpu.amir import nodes as amir
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.ir.types import Sym
+from exogpu.machine.fast import configuration, records
+from exogpu.machine.fast.affine_code import Values
 from exogpu.machine.fast.arrivals import Barrier
 from exogpu.machine.fast.cells import ClassId, Run, Store
-from exogpu.machine.fast.context import KEPT, Context, Elements, Masks, Step, Windows
-from exogpu.machine.fast.control import Values
-from exogpu.machine.fast.lifts import FULL, Lift, tagged, trail
-from exogpu.machine.fast.machine import Machine, Nest
-from exogpu.machine.fast.parts import Parts
-from exogpu.machine.fast.records import (
-    EMPTY,
-    EVERYONE,
-    FAILS,
-    CheckFacts,
-    RecordFacts,
-    StateId,
-    Tables,
-    Tags,
-    Threads,
-    leaks,
-    new_family,
-    visible,
-)
+from exogpu.machine.fast.signature import Parts
+from exogpu.machine.fast.visibility_updates import FULL, Lift, tagged, trail
 from exogpu.machine.literal import hazard
-from exogpu.result.hazards import HazardKind
 
 
-def access_steps(context: Context, ops: list[OnWindow], nest: Nest, parts: Parts) -> list[Step]:
+def access_steps(
+    context: configuration.Context, ops: list[amir.OnWindow], nest: configuration.Nest, parts: Parts
+) -> list[configuration.Step]:
     """The steps of neighbouring accesses, without those that cannot matter."""
     matters = context.machine.layout.matters
-    steps: list[Step] = []
-    group: list[OnWindow] = []
+    steps: list[configuration.Step] = []
+    group: list[amir.OnWindow] = []
     for op in ops:
-        if not matters(op) and not (isinstance(op, Record) and op.trailing is not None):
+        if not matters(op) and not (isinstance(op, amir.Record) and op.trailing is not None):
             continue
         if group and not together(context.machine, group[0], op):
             steps.append(_step(context, group, nest, parts))
@@ -56,7 +43,7 @@ def access_steps(context: Context, ops: list[OnWindow], nest: Nest, parts: Parts
     return steps
 
 
-def together(machine: Machine, first: OnWindow, op: OnWindow) -> bool:
+def together(machine: configuration.Machine, first: amir.OnWindow, op: amir.OnWindow) -> bool:
     """Tests whether two accesses make one transition."""
     return (
         not machine.fine
@@ -67,12 +54,12 @@ def together(machine: Machine, first: OnWindow, op: OnWindow) -> bool:
     )
 
 
-def executed_by(ops: Sequence[OnWindow]) -> Record | Check | None:
+def executed_by(ops: Sequence[amir.OnWindow]) -> amir.Record | amir.Check | None:
     """Returns the operation whose threads matter to a transition; None if none does.
 
     Whether something has been written does not depend on who asks.
     """
-    return next((op for op in ops if isinstance(op, Record | Check)), None)
+    return next((op for op in ops if isinstance(op, amir.Record | amir.Check)), None)
 
 
 # --- what one operation does ----------------------------------------------------------------
@@ -82,23 +69,23 @@ def executed_by(ops: Sequence[OnWindow]) -> Record | Check | None:
 class _CheckAccess:
     """CheckReads, CheckMutates."""
 
-    op: Check
-    facts: CheckFacts
+    op: amir.Check
+    facts: records.CheckFacts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cleared:
     """ClearReads, ClearMutates."""
 
-    op: Clear
+    op: amir.Clear
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Made:
     """RecordRead, RecordMutate; `facts` None if no check can meet its records."""
 
-    op: Record
-    facts: RecordFacts | None
+    op: amir.Record
+    facts: records.RecordFacts | None
     signal: _Signal | None
 
 
@@ -106,14 +93,14 @@ class _Made:
 class _Initialised:
     """Initialise."""
 
-    op: Initialise
+    op: amir.Initialise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Read:
     """CheckInitialised."""
 
-    op: CheckInitialised
+    op: amir.CheckInitialised
 
 
 Rule: TypeAlias = _CheckAccess | _Cleared | _Made | _Initialised | _Read
@@ -123,12 +110,12 @@ Rule: TypeAlias = _CheckAccess | _Cleared | _Made | _Initialised | _Read
 class _Signal:
     """The trailing barrier of a Record."""
 
-    machine: Machine
-    op: Record
-    nest: Nest
+    machine: configuration.Machine
+    op: amir.Record
+    nest: configuration.Nest
     name: Sym
-    home: Elements
-    targets: Elements
+    home: configuration.Elements
+    targets: configuration.Elements
     lifts: dict[Hashable, Lift] = field(default_factory=dict)
 
     def barrier(self) -> Barrier:
@@ -137,12 +124,12 @@ class _Signal:
         assert barrier is not None
         return barrier
 
-    def tags(self, e: Values) -> Tags:
+    def tags(self, e: Values) -> records.Tags:
         """`P(z, n) = {a}`, with the count of the home (decision `multicast-tags`)."""
         (home,) = self.home(e)
         return tagged((), self.barrier().tags(home, self.targets(e)), (FULL, ()))
 
-    def send(self, e: Values, threads: Threads) -> None:
+    def send(self, e: Values, threads: records.Threads) -> None:
         """Sends the arrival of the trailing barrier: its obligations (decisions `await-counts`,
         `mbarrier-phase`), and its order of execution."""
         machine, barrier = self.machine, self.barrier()
@@ -152,30 +139,34 @@ class _Signal:
         key = (threads, barrier.tags(home, targets))
         lift = self.lifts.get(key)
         if lift is None:
-            if len(self.lifts) >= KEPT:
+            if len(self.lifts) >= configuration.KEPT:
                 self.lifts.clear()
             lift = self.lifts[key] = Lift(machine.tables, trail(*key), threads)
         machine.classes.lift(lift)
 
 
-def rule_of(context: Context, op: OnWindow, nest: Nest, parts: Parts) -> Rule:
+def rule_of(
+    context: configuration.Context, op: amir.OnWindow, nest: configuration.Nest, parts: Parts
+) -> Rule:
     """Returns what an operation does to the states of its elements."""
     match op:
-        case Check():
-            return _CheckAccess(op, CheckFacts(op.level, op.convergent, op.timelines))
-        case Clear():
+        case amir.Check():
+            return _CheckAccess(op, records.CheckFacts(op.level, op.convergent, op.timelines))
+        case amir.Clear():
             return _Cleared(op)
-        case Record():
+        case amir.Record():
             return _Made(
                 op, context.machine.layout.records.get(op), _signal(context, op, nest, parts)
             )
-        case Initialise():
+        case amir.Initialise():
             return _Initialised(op)
-        case CheckInitialised():
+        case amir.CheckInitialised():
             return _Read(op)
 
 
-def _signal(context: Context, op: Record, nest: Nest, parts: Parts) -> _Signal | None:
+def _signal(
+    context: configuration.Context, op: amir.Record, nest: configuration.Nest, parts: Parts
+) -> _Signal | None:
     if op.trailing is None:
         return None
     parts.lifts = True
@@ -185,7 +176,13 @@ def _signal(context: Context, op: Record, nest: Nest, parts: Parts) -> _Signal |
     return _Signal(context.machine, op, nest, op.trailing.home.name, home, targets)
 
 
-def _after(tables: Tables, rule: Rule, state: StateId, threads: Threads, tags: Tags) -> StateId:
+def _after(
+    tables: records.Tables,
+    rule: Rule,
+    state: records.StateId,
+    threads: records.Threads,
+    tags: records.Tags,
+) -> records.StateId:
     """The state after one operation; a check leaves it as it is."""
     match rule:
         case _CheckAccess() | _Read():
@@ -201,7 +198,7 @@ def _after(tables: Tables, rule: Rule, state: StateId, threads: Threads, tags: T
         case _Made():
             if rule.facts is None:
                 return state
-            made = tables.family(new_family(rule.facts, threads, tags))
+            made = tables.family(records.new_family(rule.facts, threads, tags))
             reads, mutates, written = tables.states[state]
             if rule.op.mutate:
                 return tables.state(reads, (*mutates, made), written)
@@ -209,40 +206,43 @@ def _after(tables: Tables, rule: Rule, state: StateId, threads: Threads, tags: T
 
 
 def _failing(
-    tables: Tables, rule: _CheckAccess | _Read, state: StateId, threads: Threads
-) -> list[tuple[HazardKind, Op | None]]:
+    tables: records.Tables,
+    rule: _CheckAccess | _Read,
+    state: records.StateId,
+    threads: records.Threads,
+) -> list[tuple[HazardKind, amir.Op | None]]:
     """Lists what is wrong for these threads: the Records that are not visible or hold a value of
     another task; or, without a Record, that nothing has been written."""
     if isinstance(rule, _Read):
         return [] if tables.states[state][2] else [(HazardKind.UNINIT, None)]
-    if state == EMPTY:
+    if state == records.EMPTY:
         return []
     reads, mutates, _ = tables.states[state]
-    found: list[tuple[HazardKind, Op | None]] = []
+    found: list[tuple[HazardKind, amir.Op | None]] = []
     kind = hazard(rule.op)
     for family in (tables.families[f] for f in (mutates if rule.op.mutates else reads)):
         facts = tables.facts[family[0]]
-        if rule.op.mutates and rule.op.reads and leaks(facts, family):
+        if rule.op.mutates and rule.op.reads and records.leaks(facts, family):
             found.append((HazardKind.LEAK, facts.op))
-        elif not visible(rule.facts, threads, facts, family):
+        elif not records.visible(rule.facts, threads, facts, family):
             found.append((kind, facts.op))
     return found
 
 
 def after_rules(
-    machine: Machine,
+    machine: configuration.Machine,
     rules: tuple[Rule, ...],
-    state: StateId,
-    threads: Threads,
-    tags: tuple[Tags, ...],
-) -> StateId:
+    state: records.StateId,
+    threads: records.Threads,
+    tags: tuple[records.Tags, ...],
+) -> records.StateId:
     """The state after all operations, or FAILS: a check fails that has to be reported."""
     tables, left, wants = machine.tables, list(reversed(tags)), machine.observer.wants
     for rule in rules:
         if isinstance(rule, _CheckAccess | _Read):
             failing = _failing(tables, rule, state, threads)
             if any(wants(kind, rule.op, record) for kind, record in failing):
-                return FAILS
+                return records.FAILS
         signals = isinstance(rule, _Made) and rule.signal is not None
         state = _after(tables, rule, state, threads, left.pop() if signals else ())
     return state
@@ -251,7 +251,9 @@ def after_rules(
 # --- steps ----------------------------------------------------------------------------------
 
 
-def _step(context: Context, ops: list[OnWindow], nest: Nest, parts: Parts) -> Step:
+def _step(
+    context: configuration.Context, ops: list[amir.OnWindow], nest: configuration.Nest, parts: Parts
+) -> configuration.Step:
     machine, first = context.machine, ops[0]
     executed = executed_by(ops)
     masks = _anyone if executed is None else context.masks(executed.origin.threads, parts)
@@ -272,17 +274,17 @@ def _step(context: Context, ops: list[OnWindow], nest: Nest, parts: Parts) -> St
     return _Transition(machine, nest, rules, signals, store, windows).step(masks)
 
 
-def _anyone(e: Values) -> Threads:
-    return EVERYONE
+def _anyone(e: Values) -> records.Threads:
+    return records.EVERYONE
 
 
 def _one_by_one(
-    machine: Machine,
-    nest: Nest,
+    machine: configuration.Machine,
+    nest: configuration.Nest,
     rules: tuple[Rule, ...],
     store: Store,
-    windows: Windows,
-    threads: Threads,
+    windows: configuration.Windows,
+    threads: records.Threads,
 ) -> None:
     """One operation after the other, failures reported element by element."""
     e, tables, classes = machine.values, machine.tables, machine.classes
@@ -299,7 +301,7 @@ def _one_by_one(
             if failures:
                 machine.report(rule.op, nest, failures)
             continue
-        tags: Tags = ()
+        tags: records.Tags = ()
         if isinstance(rule, _Made) and rule.signal is not None:
             tags = rule.signal.tags(e)
             rule.signal.send(e, threads)
@@ -314,26 +316,29 @@ def _one_by_one(
 class _Transition:
     """Operations on one window by the same threads, as one function of states."""
 
-    machine: Machine
-    nest: Nest
+    machine: configuration.Machine
+    nest: configuration.Nest
     rules: tuple[Rule, ...]
     signals: tuple[_Signal, ...]
     store: Store
-    windows: Windows
-    known: dict[Hashable, dict[StateId, StateId]] = field(default_factory=dict)
+    windows: configuration.Windows
+    known: dict[Hashable, dict[records.StateId, records.StateId]] = field(default_factory=dict)
     """By threads and tags, the states met and those after."""
 
-    def states(self, key: Hashable) -> dict[StateId, StateId]:
+    def states(self, key: Hashable) -> dict[records.StateId, records.StateId]:
         """Returns the known results of the transition for these threads and tags."""
         found = self.known.get(key)
         if found is None:
-            if len(self.known) >= KEPT:
+            if len(self.known) >= configuration.KEPT:
                 self.known.clear()
             found = self.known[key] = {}
         return found
 
     def _in_runs(
-        self, runs: tuple[Run, ...], states: dict[StateId, StateId], threads: Threads
+        self,
+        runs: tuple[Run, ...],
+        states: dict[records.StateId, records.StateId],
+        threads: records.Threads,
     ) -> bool:
         """Does the operations to cells of few classes, each class at once; nothing, and returns
         False, where a check fails."""
@@ -342,13 +347,13 @@ class _Transition:
         counts = Counter[ClassId]()
         for first, last in runs:
             counts.update(cells[first:last])
-        changes: dict[ClassId, StateId] = {}
+        changes: dict[ClassId, records.StateId] = {}
         for held in counts:
             state = classes.state_of[held]
             after = states.get(state)
             if after is None:
                 after = after_rules(self.machine, self.rules, state, threads, ())
-                if after == FAILS:
+                if after == records.FAILS:
                     return False
                 states[state] = after
             if after != state:
@@ -361,7 +366,7 @@ class _Transition:
                 classes.drop(held, counts[held])
         return True
 
-    def step(self, masks: Masks) -> Step:
+    def step(self, masks: configuration.Masks) -> configuration.Step:
         """The step of the operations."""
         machine, store, windows, signals = self.machine, self.store, self.windows, self.signals
         e, classes = machine.values, machine.classes
@@ -383,14 +388,14 @@ class _Transition:
                     _one_by_one(machine, self.nest, self.rules, store, windows, threads)
                     assert machine.observer.found, "the check that failed has passed"
                 return
-            changes: list[tuple[int, StateId]] = []
+            changes: list[tuple[int, records.StateId]] = []
             for first, last in runs:
                 for cell in range(first, last):
                     state = state_of[cells[cell]]
                     after = states.get(state)
                     if after is None:
                         after = after_rules(machine, self.rules, state, threads, tags)
-                        if after == FAILS:
+                        if after == records.FAILS:
                             # Reports what fails, and does all operations.
                             _one_by_one(machine, self.nest, self.rules, store, windows, threads)
                             assert machine.observer.found, "the check that failed has passed"

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from exogpu.amir.nodes import Op, Variable
-from exogpu.analysis.pairing import laid_out
+from exogpu.analysis.ring_depth import laid_out
+from exogpu.diagnostics.hazards import HazardKind
 from exogpu.machine.fast.cells import Classes
-from exogpu.machine.fast.lifts import NewTags
-from exogpu.machine.fast.phase import Fault, Phase, Saved
+from exogpu.machine.fast.phase_rule import Fault, Phase, Saved
 from exogpu.machine.fast.records import UP_TO, RecordFacts, Threads
+from exogpu.machine.fast.visibility_updates import NewTags
 from exogpu.machine.literal_barriers import await_counts
-from exogpu.result.verdict import HazardKind
 
 Failure: TypeAlias = tuple[HazardKind, int, Op | None]
 """Kind, barrier element, and the operation that is not ordered."""

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from exogpu.ir.names import Sym
-from exogpu.machine.fast.lifts import Lift
+from exogpu.ir.types import Sym
 from exogpu.machine.fast.records import EMPTY, StateId, Tables
+from exogpu.machine.fast.visibility_updates import Lift
 
 ClassId: TypeAlias = int
 Run: TypeAlias = tuple[int, int]

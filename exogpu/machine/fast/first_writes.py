@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exogpu.amir.nodes import Alloc, Block, CheckInitialised, Guard, Initialise, Loop, Op, Program
+from exogpu.amir import nodes as amir
 from exogpu.amir.walk import operations
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, CExpr, CVar, Interval, Point
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import control_variables, evaluate
 
 
-def written_first(block: Block, program: Program, sizes: Mapping[Sym, int]) -> frozenset[Sym]:
+def written_first(
+    block: amir.Block, program: amir.Program, sizes: Mapping[Sym, int]
+) -> frozenset[Sym]:
     """The variables whose first statement after their Alloc writes all elements and reads none."""
     shapes = {v.name: v.shape for v in program.variables}
     found: set[Sym] = set()
     for at, op in enumerate(block):
-        if isinstance(op, Loop | Guard):
+        if isinstance(op, amir.Loop | amir.Guard):
             found |= written_first(op.body, program, sizes)
-        if isinstance(op, Alloc):
+        if isinstance(op, amir.Alloc):
             later = (other for other in block[at + 1 :] if _mentions(other, op.name))
             first = next(later, None)
             if first is not None and _writes_all(first, op.name, shapes[op.name], sizes):
@@ -29,29 +31,29 @@ def written_first(block: Block, program: Program, sizes: Mapping[Sym, int]) -> f
     return frozenset(found)
 
 
-def _mentions(op: Op, name: Sym) -> bool:
+def _mentions(op: amir.Op, name: Sym) -> bool:
     return any(
-        isinstance(each, Initialise | CheckInitialised | Alloc)
-        and (each.name if isinstance(each, Alloc) else each.access.name) == name
+        isinstance(each, amir.Initialise | amir.CheckInitialised | amir.Alloc)
+        and (each.name if isinstance(each, amir.Alloc) else each.access.name) == name
         for each in operations((op,))
     )
 
 
-def _writes_all(op: Op, name: Sym, shape: tuple[CExpr, ...], sizes: Mapping[Sym, int]) -> bool:
+def _writes_all(op: amir.Op, name: Sym, shape: tuple[CExpr, ...], sizes: Mapping[Sym, int]) -> bool:
     """Tests whether an operation, of loops alone, writes every element of a variable."""
     if any(
-        isinstance(each, CheckInitialised) and each.access.name == name
+        isinstance(each, amir.CheckInitialised) and each.access.name == name
         for each in operations((op,))
     ):
         return False
     ranges: dict[Sym, tuple[CExpr, CExpr]] = {}
-    inside: tuple[Op, ...] = (op,)
+    inside: tuple[amir.Op, ...] = (op,)
     while True:
         for each in inside:
-            if isinstance(each, Initialise) and each.access.name == name:
+            if isinstance(each, amir.Initialise) and each.access.name == name:
                 return _covers(each.access, shape, ranges, sizes)
         around = [each for each in inside if _mentions(each, name)]
-        if len(around) != 1 or not isinstance(around[0], Loop):
+        if len(around) != 1 or not isinstance(around[0], amir.Loop):
             return False
         loop = around[0]
         if loop.slot is not None or loop.source is not None:

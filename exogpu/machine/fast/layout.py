@@ -10,48 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from exogpu.amir.nodes import (
-    Alloc,
-    Arrive,
-    Await,
-    Block,
-    Check,
-    CheckBarrier,
-    CheckInitialised,
-    Clear,
-    Fence,
-    Guard,
-    IncTaskID,
-    Initialise,
-    Loop,
-    OnWindow,
-    Op,
-    Program,
-    Record,
-    Release,
-    Require,
-    Variable,
-)
+from exogpu.amir import nodes as amir
 from exogpu.amir.walk import operations
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.affine import Affine, Range, combine, range_of
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import Access, Coord, Interval, Point
-from exogpu.ir.types import Policy
+from exogpu.ir.types import Sym
 from exogpu.ir.walk import control_variables, evaluate
+from exogpu.machine.fast import records as fast_records
+from exogpu.machine.fast.affine_code import Scope
 from exogpu.machine.fast.arrivals import BarrierFacts
 from exogpu.machine.fast.cells import Store
-from exogpu.machine.fast.control import Scope
 from exogpu.machine.fast.first_writes import written_first
-from exogpu.machine.fast.records import (
-    EVERYONE,
-    RecordFacts,
-    SyncFacts,
-    Tables,
-    Threads,
-    order_facts,
-    record_facts,
-    sync_facts,
-)
 from exogpu.machine.literal_records import own_arrival
 
 
@@ -63,19 +33,19 @@ class Unsupported(Exception):
 class Layout:
     """The program, surveyed at given sizes."""
 
-    program: Program
-    ops: tuple[Op, ...]
+    program: amir.Program
+    ops: tuple[amir.Op, ...]
     """In program text order."""
     scope: Scope
-    iterators: dict[Loop, Sym] = field(default_factory=dict)
+    iterators: dict[amir.Loop, Sym] = field(default_factory=dict)
     """By loop, the name of its own that the scope gives it."""
     stores: dict[Sym, Store] = field(default_factory=dict)
     """Of the variables with operations that matter."""
     barriers: dict[Sym, BarrierFacts] = field(default_factory=dict)
-    records: dict[Record, RecordFacts] = field(default_factory=dict)
+    records: dict[amir.Record, fast_records.RecordFacts] = field(default_factory=dict)
     """Of the Records that some check can meet."""
-    syncs: dict[Op, SyncFacts] = field(default_factory=dict)
-    threads: dict[Op, Threads] = field(default_factory=dict)
+    syncs: dict[amir.Op, fast_records.SyncFacts] = field(default_factory=dict)
+    threads: dict[amir.Op, fast_records.Threads] = field(default_factory=dict)
     """Of Fences and Awaits within tasks: all that may execute them."""
     allocated: frozenset[Sym] = frozenset()
     """Variables with an Alloc; the others exist from the start."""
@@ -92,11 +62,11 @@ class Layout:
         `resident-memory`)."""
         return name in self.residents
 
-    def matters(self, op: OnWindow) -> bool:
+    def matters(self, op: amir.OnWindow) -> bool:
         """Tests whether the operation can have an effect on the violations found."""
-        if isinstance(op, Initialise | CheckInitialised):
+        if isinstance(op, amir.Initialise | amir.CheckInitialised):
             return op.access.name in self.read
-        side = op.mutate if isinstance(op, Record) else op.mutates
+        side = op.mutate if isinstance(op, amir.Record) else op.mutates
         return (op.access.name, side) in self.recorded
 
 
@@ -112,7 +82,9 @@ def bounds_of(coord: Coord, scope: Scope) -> tuple[Affine, Affine]:
             assert_never(coord)
 
 
-def survey(program: Program, sizes: Mapping[Sym, int], tables: Tables, fine: bool) -> Layout:
+def survey(
+    program: amir.Program, sizes: Mapping[Sym, int], tables: fast_records.Tables, fine: bool
+) -> Layout:
     """Reads the program; with `fine` every element is a cell of its own.
 
     Raises Unsupported where the extents of a variable depend on a loop.
@@ -120,14 +92,14 @@ def survey(program: Program, sizes: Mapping[Sym, int], tables: Tables, fine: boo
     ops = tuple(operations(program.body))
     layout = Layout(program, ops, Scope({name: Affine(value) for name, value in sizes.items()}))
     layout.residents = frozenset(v.name for v in program.variables if v.resident)
-    layout.allocated = frozenset(op.name for op in ops if isinstance(op, Alloc))
-    checked = {(op.access.name, op.mutates) for op in ops if isinstance(op, Check)}
+    layout.allocated = frozenset(op.name for op in ops if isinstance(op, amir.Alloc))
+    checked = {(op.access.name, op.mutates) for op in ops if isinstance(op, amir.Check)}
     layout.recorded = frozenset(
         (op.access.name, op.mutate)
         for op in ops
-        if isinstance(op, Record) and (op.access.name, op.mutate) in checked
+        if isinstance(op, amir.Record) and (op.access.name, op.mutate) in checked
     )
-    asked = frozenset(op.access.name for op in ops if isinstance(op, CheckInitialised))
+    asked = frozenset(op.access.name for op in ops if isinstance(op, amir.CheckInitialised))
     layout.read = asked if fine else asked - written_first(program.body, program, sizes)
     breaks = _Breaks({v.name: _shape(v, sizes) for v in program.variables})
     _survey_block(program.body, layout, breaks)
@@ -140,7 +112,7 @@ def survey(program: Program, sizes: Mapping[Sym, int], tables: Tables, fine: boo
     return layout
 
 
-def _shape(variable: Variable, sizes: Mapping[Sym, int]) -> tuple[int, ...]:
+def _shape(variable: amir.Variable, sizes: Mapping[Sym, int]) -> tuple[int, ...]:
     if any(control_variables(extent) - sizes.keys() for extent in variable.shape):
         raise Unsupported(f"the extents of {variable.name} depend on a loop")
     return tuple(max(evaluate(extent, sizes), 0) for extent in variable.shape)
@@ -177,24 +149,37 @@ class _Breaks:
         return range(extent + 1) if len(found) == extent + 1 else tuple(sorted(found))
 
 
-def _survey_block(block: Block, layout: Layout, breaks: _Breaks) -> None:
+def _survey_block(block: amir.Block, layout: Layout, breaks: _Breaks) -> None:
     scope = layout.scope
     for op in block:
         match op:
-            case Loop():
+            case amir.Loop():
                 own = scope.enter(op.iterator, scope.form(op.lo), scope.form(op.hi))
                 layout.iterators[op] = own
                 with scope.inside(op.iterator, own):
                     _survey_block(op.body, layout, breaks)
-            case Guard():
+            case amir.Guard():
                 _survey_block(op.body, layout, breaks)
-            case Record() | Check() | Clear() | Initialise() | CheckInitialised():
+            case (
+                amir.Record()
+                | amir.Check()
+                | amir.Clear()
+                | amir.Initialise()
+                | amir.CheckInitialised()
+            ):
                 if layout.matters(op):
                     breaks.add(op.access, scope)
-            case Fence() | Await():
+            case amir.Fence() | amir.Await():
                 if op.origin.threads is not None:
                     layout.threads[op] = _threads(op, scope)
-            case IncTaskID() | Alloc() | Release() | Arrive() | CheckBarrier() | Require():
+            case (
+                amir.IncTaskID()
+                | amir.Alloc()
+                | amir.Release()
+                | amir.Arrive()
+                | amir.CheckBarrier()
+                | amir.Require()
+            ):
                 pass
             case _:
                 assert_never(op)
@@ -203,33 +188,33 @@ def _survey_block(block: Block, layout: Layout, breaks: _Breaks) -> None:
 # --- timelines and barriers -----------------------------------------------------------------
 
 
-def _survey_syncs(layout: Layout, tables: Tables) -> None:
+def _survey_syncs(layout: Layout, tables: fast_records.Tables) -> None:
     policy = layout.program.policy
     of = {v.name: v.mechanism for v in layout.program.variables if v.mechanism is not None}
     for op in layout.ops:
-        if isinstance(op, Fence | Await):
-            layout.syncs[op] = sync_facts(op, policy)
-        elif isinstance(op, Arrive):
+        if isinstance(op, amir.Fence | amir.Await):
+            layout.syncs[op] = fast_records.sync_facts(op, policy)
+        elif isinstance(op, amir.Arrive):
             joins = of[op.home.name].joins
-            layout.syncs[op] = SyncFacts(
+            layout.syncs[op] = fast_records.SyncFacts(
                 policy, op.transitive, op.pre, frozenset(), frozenset(), joins
             )
-    checks: dict[tuple[Sym, bool], list[Check]] = {}
+    checks: dict[tuple[Sym, bool], list[amir.Check]] = {}
     for op in layout.ops:
-        if isinstance(op, Check):
+        if isinstance(op, amir.Check):
             checks.setdefault((op.access.name, op.mutates), []).append(op)
     syncs = [(facts, op.origin.threads is None) for op, facts in layout.syncs.items()]
     most = _most(layout)
     for op in layout.ops:
-        if isinstance(op, Record) and layout.matters(op):
+        if isinstance(op, amir.Record) and layout.matters(op):
             met = checks[op.access.name, op.mutate]
             number, resident = len(tables.facts), layout.resident(op.access.name)
-            facts = record_facts(number, op, met, syncs, most, resident)
+            facts = fast_records.record_facts(number, op, met, syncs, most, resident)
             layout.records[op] = facts
             tables.facts.append(facts)
 
 
-def _most(layout: Layout) -> Threads:
+def _most(layout: Layout) -> fast_records.Threads:
     """Threads to which tags can still grant something: all that execute a Fence or an Await.
 
     Everyone, where a tag may be met at CPU scope, or by threads of a later task: then tags stay
@@ -237,38 +222,38 @@ def _most(layout: Layout) -> Threads:
     """
     mask = 0
     for op in layout.ops:
-        if isinstance(op, Fence | Await) and op.origin.threads is not None:
+        if isinstance(op, amir.Fence | amir.Await) and op.origin.threads is not None:
             mask |= layout.threads[op]
-        elif isinstance(op, Await):
-            return EVERYONE
-    if any(isinstance(op, IncTaskID) for op in layout.ops) and not _tags_end(
+        elif isinstance(op, amir.Await):
+            return fast_records.EVERYONE
+    if any(isinstance(op, amir.IncTaskID) for op in layout.ops) and not _tags_end(
         layout.program.body, {v.name for v in layout.program.variables if v.resident}
     ):
-        return EVERYONE
+        return fast_records.EVERYONE
     return mask
 
 
-def _tags_end(block: Block, resident: set[Sym]) -> bool:
+def _tags_end(block: amir.Block, resident: set[Sym]) -> bool:
     """Tests whether every Await is in a task that has allocated its barrier first; resident ones
     leave no tags to threads of another task."""
     fresh: set[Sym] | None = None
     for op in block:
-        if isinstance(op, IncTaskID):
+        if isinstance(op, amir.IncTaskID):
             fresh = set(resident)
-        elif isinstance(op, Alloc) and fresh is not None:
+        elif isinstance(op, amir.Alloc) and fresh is not None:
             fresh.add(op.name)
         elif fresh is not None:
             inside = operations((op,))
-            if any(isinstance(o, Await) and o.barrier.name not in fresh for o in inside):
+            if any(isinstance(o, amir.Await) and o.barrier.name not in fresh for o in inside):
                 return False
-        elif isinstance(op, Await) or (
-            isinstance(op, Loop | Guard) and not _tags_end(op.body, resident)
+        elif isinstance(op, amir.Await) or (
+            isinstance(op, amir.Loop | amir.Guard) and not _tags_end(op.body, resident)
         ):
             return False
     return True
 
 
-def _threads(op: Fence | Await, scope: Scope) -> Threads:
+def _threads(op: amir.Fence | amir.Await, scope: Scope) -> fast_records.Threads:
     """All threads that execute the operation at some time; more, if there are many cases."""
     assert op.origin.threads is not None
     mask = 2
@@ -284,16 +269,18 @@ def _threads(op: Fence | Await, scope: Scope) -> Threads:
     return mask
 
 
-def _survey_barriers(layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tables: Tables) -> None:
+def _survey_barriers(
+    layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tables: fast_records.Tables
+) -> None:
     counts: dict[Sym, set[int]] = {}
     most = _most(layout)
     multicast: set[Sym] = set()
     for op in layout.ops:
-        if isinstance(op, Await):
+        if isinstance(op, amir.Await):
             counts.setdefault(op.barrier.name, set()).add(op.n)
-        elif isinstance(op, Arrive):
+        elif isinstance(op, amir.Arrive):
             _note_targets(op.home, op.targets, multicast)
-        elif isinstance(op, Record) and op.trailing is not None:
+        elif isinstance(op, amir.Record) and op.trailing is not None:
             _note_targets(op.trailing.home, op.trailing.targets, multicast)
     first = 0
     for variable in layout.program.variables:
@@ -301,7 +288,7 @@ def _survey_barriers(layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tabl
             continue
         order = None
         if variable.mechanism.phased:
-            order = order_facts(len(tables.facts), most, variable.resident)
+            order = fast_records.order_facts(len(tables.facts), most, variable.resident)
             tables.facts.append(order)
         size = 1
         for extent in shapes[variable.name]:

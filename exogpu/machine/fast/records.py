@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from exogpu.amir.nodes import Await, Check, Fence, Op, Record
+from exogpu.diagnostics.verdict import Policy
 from exogpu.hw.timelines import ASYNC_PROXY
-from exogpu.ir.types import Level, Policy, QualSet, QualTL
+from exogpu.ir.types import Level, QualSet, QualTL
 from exogpu.machine.literal_records import entries
 
 Threads: TypeAlias = int
@@ -59,7 +60,7 @@ class RecordFacts:
 
     number: int
     op: Op | None
-    """None for the records of execution order that PHASE uses: see `fast.phase`."""
+    """None for the records of execution order that PHASE uses: see `fast.phase_rule`."""
     each: bool
     """One record an owner; else one record that all owners share."""
     own: Level

@@ -2,71 +2,174 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Hashable
+from typing import Final, assert_never
 
-from exogpu.amir.nodes import (
-    Alloc,
-    Arrive,
-    Await,
-    Block,
-    CheckBarrier,
-    Fence,
-    Guard,
-    IncTaskID,
-    Loop,
-    OnWindow,
-    Release,
-    Require,
-)
+from exogpu.amir import nodes as amir
 from exogpu.amir.walk import is_task
 from exogpu.ir.affine import combine
-from exogpu.machine.assigned import deals
+from exogpu.machine.concrete_program import deals
 from exogpu.machine.fast.accesses import access_steps
-from exogpu.machine.fast.context import Context, Step
-from exogpu.machine.fast.control import comparisons, number, truth
-from exogpu.machine.fast.loops import Body, loop_step
-from exogpu.machine.fast.machine import Nest
-from exogpu.machine.fast.parts import Parts
+from exogpu.machine.fast.affine_code import comparisons, number, truth
+from exogpu.machine.fast.configuration import Context, Nest, Step
+from exogpu.machine.fast.loop_skipping import Body, loop_step
+from exogpu.machine.fast.records import Tables, Threads
+from exogpu.machine.fast.signature import Parts
 from exogpu.machine.fast.sweeps import LEAST, MOST, Sweep, instances
-from exogpu.machine.fast.syncs import arrive_step, await_step, fence_step, free_step
+from exogpu.machine.fast.visibility_updates import Lift, Rule, arrive, await_, fence
+
+# Synchronisation: Fence, Arrive, Await, and the check of a barrier at its free.
+
+KEPT: Final = 1 << 12
+"""Lifts that an operation keeps before it starts anew."""
 
 
-def block_steps(context: Context, block: Block, nest: Nest, parts: Parts) -> tuple[Step, ...]:
+class _Lifts:
+    """The lifts of one operation, by what they depend on."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._known: dict[Hashable, Lift] = {}
+
+    def get(self, key: Hashable) -> Lift | None:
+        return self._known.get(key)
+
+    def make(self, key: Hashable, rule: Rule, threads: Threads, elements: int) -> Lift:
+        if len(self._known) >= KEPT:
+            self._known.clear()
+        lift = self._known[key] = Lift(self._tables, rule, threads, elements)
+        return lift
+
+
+def fence_step(context: Context, op: amir.Fence, parts: Parts) -> Step:
+    """Fence."""
+    machine, e = context.machine, context.machine.values
+    masks = context.masks(op.origin.threads, parts)
+    sync = machine.layout.syncs[op]
+    known = _Lifts(machine.tables)
+    _lifts(parts, op)
+
+    def step() -> None:
+        threads = masks(e)
+        lift = known.get(threads) or known.make(threads, fence(sync, threads), threads, 0)
+        machine.classes.lift(lift)
+
+    return step
+
+
+def arrive_step(context: Context, op: amir.Arrive, nest: Nest, parts: Parts) -> Step:
+    """Arrive."""
+    machine, e = context.machine, context.machine.values
+    masks = context.masks(op.origin.threads, parts)
+    home, targets = context.element(op.home, parts), context.elements(op.targets, parts)
+    now = context.barrier(op.home.name)
+    sync = machine.layout.syncs[op]
+    first = machine.layout.barriers[op.home.name].first
+    known = _Lifts(machine.tables)
+    _lifts(parts, op)
+
+    def step() -> None:
+        threads, at, to = masks(e), home(e), targets(e)
+        barrier = now()
+        failures = barrier.check_arrive(at, to, threads)
+        machine.report_barrier(op, nest, op.home.name, failures)
+        tags, rise = barrier.tags(at, to), barrier.rise(at)
+        shift = (first + at, rise) if rise else None
+        if tags or shift:
+            key = (threads, tags, shift)
+            lift = known.get(key)
+            if lift is None:
+                shifted = 1 << shift[0] if shift else 0
+                lift = known.make(key, arrive(sync, threads, tags, shift), threads, shifted)
+            machine.classes.lift(lift)
+        barrier.arrived(at, to, threads)
+
+    return step
+
+
+def await_step(context: Context, op: amir.Await, nest: Nest, parts: Parts) -> Step:
+    """Await."""
+    machine, e = context.machine, context.machine.values
+    masks = context.masks(op.origin.threads, parts)
+    element = context.element(op.barrier, parts)
+    now = context.barrier(op.barrier.name)
+    sync = machine.layout.syncs[op]
+    first = machine.layout.barriers[op.barrier.name].first
+    known = _Lifts(machine.tables)
+    _lifts(parts, op)
+
+    def step() -> None:
+        threads, at = masks(e), element(e)
+        barrier = now()
+        bound, new = barrier.counts(at, op.n)
+        failures = barrier.check_await(at, bound, threads)
+        machine.report_barrier(op, nest, op.barrier.name, failures)
+        rise = barrier.await_rise(at, new)
+        shift = (first + at, rise) if rise else None
+        key = (threads, at, bound - barrier.floor(at), rise)
+        lift = known.get(key)
+        if lift is None:
+            rule = await_(sync, threads, first + at, key[2], shift)
+            lift = known.make(key, rule, 0, 1 << (first + at))
+        machine.classes.lift(lift)
+        barrier.awaited(at, bound, new, op, threads)
+
+    return step
+
+
+def free_step(context: Context, op: amir.CheckBarrier, nest: Nest, parts: Parts) -> Step:
+    """CheckBarrier."""
+    machine = context.machine
+    now = context.barrier(op.name)
+    parts.barriers.add(op.name)
+
+    def step() -> None:
+        machine.report_barrier(op, nest, op.name, now().check_free())
+
+    return step
+
+
+def _lifts(parts: Parts, op: amir.Fence | amir.Arrive | amir.Await) -> None:
+    parts.lifts = True
+    parts.cpu |= op.origin.threads is None
+
+
+def block_steps(context: Context, block: amir.Block, nest: Nest, parts: Parts) -> tuple[Step, ...]:
     """Seq: `s1; s2`.  Adds to `parts` what the block depends on."""
     steps: list[Step] = []
-    accesses: list[OnWindow] = []
+    accesses: list[amir.OnWindow] = []
     for op in block:
-        if isinstance(op, OnWindow):
+        if isinstance(op, amir.OnWindow):
             accesses.append(op)
             continue
         steps += access_steps(context, accesses, nest, parts)
         accesses = []
         match op:
-            case Loop():
+            case amir.Loop():
                 steps.append(_loop(context, op, nest, parts))
-            case Guard():
+            case amir.Guard():
                 steps.append(_guard(context, op, nest, parts))
-            case IncTaskID():
+            case amir.IncTaskID():
                 parts.lifts = parts.tasks = True
                 steps.append(context.machine.next_task)
-            case Alloc() | Release():
+            case amir.Alloc() | amir.Release():
                 steps += _lifetime(context, op, parts)
-            case Fence():
+            case amir.Fence():
                 steps.append(fence_step(context, op, parts))
-            case Arrive():
+            case amir.Arrive():
                 steps.append(arrive_step(context, op, nest, parts))
-            case Await():
+            case amir.Await():
                 steps.append(await_step(context, op, nest, parts))
-            case CheckBarrier():
+            case amir.CheckBarrier():
                 steps.append(free_step(context, op, nest, parts))
-            case Require():
+            case amir.Require():
                 pass  # `required` has seen to it
             case _:
                 assert_never(op)
     return (*steps, *access_steps(context, accesses, nest, parts))
 
 
-def _loop(context: Context, op: Loop, nest: Nest, parts: Parts) -> Step:
+def _loop(context: Context, op: amir.Loop, nest: Nest, parts: Parts) -> Step:
     """LoopStep, LoopDone: the body once for each y in `[lo, hi)`."""
     scope = context.scope
     own = context.machine.layout.iterators[op]
@@ -97,7 +200,7 @@ def _loop(context: Context, op: Loop, nest: Nest, parts: Parts) -> Step:
     return step
 
 
-def _guard(context: Context, op: Guard, nest: Nest, parts: Parts) -> Step:
+def _guard(context: Context, op: amir.Guard, nest: Nest, parts: Parts) -> Step:
     """IF-True, IF-False."""
     machine, e = context.machine, context.machine.values
     holds = truth(context.scope.condition(op.condition))
@@ -114,7 +217,7 @@ def _guard(context: Context, op: Guard, nest: Nest, parts: Parts) -> Step:
     return step
 
 
-def _lifetime(context: Context, op: Alloc | Release, parts: Parts) -> list[Step]:
+def _lifetime(context: Context, op: amir.Alloc | amir.Release, parts: Parts) -> list[Step]:
     """Alloc, and the end of a variable's lifetime."""
     machine, name = context.machine, op.name
     if name in machine.barriers:
@@ -123,5 +226,5 @@ def _lifetime(context: Context, op: Alloc | Release, parts: Parts) -> list[Step]
     elif name not in machine.layout.stores:
         return []
     parts.fresh.add(name)
-    act = machine.allocate if isinstance(op, Alloc) else machine.release
+    act = machine.allocate if isinstance(op, amir.Alloc) else machine.release
     return [lambda: act(name)]

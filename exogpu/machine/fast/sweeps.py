@@ -17,31 +17,17 @@ from typing import Final, TypeAlias, assert_never
 
 import numpy as np
 
-from exogpu.amir.nodes import (
-    Block,
-    Check,
-    CheckInitialised,
-    Clear,
-    Guard,
-    Initialise,
-    Loop,
-    OnWindow,
-    Op,
-    Record,
-    Require,
-)
+from exogpu.amir import nodes as amir
 from exogpu.ir.affine import Affine, interval, mentions
-from exogpu.ir.names import Sym
 from exogpu.ir.nodes import And, BExpr, Compare, Not, Or, Truth
+from exogpu.ir.types import Sym
 from exogpu.machine.fast.accesses import Rule, after_rules, executed_by, rule_of, together
+from exogpu.machine.fast.affine_code import Scope, Values, number, numbers, truth, tuple_source
 from exogpu.machine.fast.cells import ClassId, Store
-from exogpu.machine.fast.context import Context, Step, mask_of
-from exogpu.machine.fast.control import Scope, Values, number, numbers, truth, tuple_source
+from exogpu.machine.fast.configuration import Context, Nest, Step, mask_of
 from exogpu.machine.fast.layout import bounds_of
-from exogpu.machine.fast.machine import Nest
-from exogpu.machine.fast.parts import Parts
 from exogpu.machine.fast.records import EVERYONE, FAILS, StateId, Threads
-from exogpu.machine.fast.signature import exact_values
+from exogpu.machine.fast.signature import Parts, exact_values
 
 MOST: Final = 1 << 17
 """Accesses of one loop at most; of a longer one its inner loops are looked at."""
@@ -115,13 +101,13 @@ class _Table:
 # --- which loops ----------------------------------------------------------------------------
 
 
-def instances(context: Context, op: Loop) -> int | None:
+def instances(context: Context, op: amir.Loop) -> int | None:
     """Counts the accesses of a loop at most; None if it has anything else in it, or inner
     loops whose bounds depend on its iterators."""
     return _in_loop(context, op, [])
 
 
-def _in_loop(context: Context, op: Loop, around: list[Sym]) -> int | None:
+def _in_loop(context: Context, op: amir.Loop, around: list[Sym]) -> int | None:
     scope = context.scope
     if op.tasks or op.slot is not None or op.source is not None:
         return None
@@ -135,17 +121,23 @@ def _in_loop(context: Context, op: Loop, around: list[Sym]) -> int | None:
     return None if inner is None else max(extent, 0) * inner
 
 
-def _in_block(context: Context, block: Block, around: list[Sym]) -> int | None:
+def _in_block(context: Context, block: amir.Block, around: list[Sym]) -> int | None:
     total = 0
     for op in block:
         match op:
-            case Loop():
+            case amir.Loop():
                 found = _in_loop(context, op, around)
-            case Guard():
+            case amir.Guard():
                 found = _in_block(context, op.body, around)
-            case Record(trailing=None) | Check() | Clear() | Initialise() | CheckInitialised():
+            case (
+                amir.Record(trailing=None)
+                | amir.Check()
+                | amir.Clear()
+                | amir.Initialise()
+                | amir.CheckInitialised()
+            ):
                 found = 1
-            case Require():
+            case amir.Require():
                 found = 0
             case _:
                 found = None
@@ -161,7 +153,7 @@ def _in_block(context: Context, block: Block, around: list[Sym]) -> int | None:
 class Sweep:
     """A loop of accesses alone."""
 
-    def __init__(self, context: Context, op: Loop, nest: Nest, parts: Parts) -> None:
+    def __init__(self, context: Context, op: amir.Loop, nest: Nest, parts: Parts) -> None:
         self._machine = context.machine
         self._rules: list[tuple[Rule, ...]] = []
         """By number, neighbouring accesses to one window by the same threads."""
@@ -192,43 +184,45 @@ class Sweep:
 
         return step
 
-    def _compiled(self, context: Context, block: Block, nest: Nest) -> tuple[_One | _Several, ...]:
+    def _compiled(
+        self, context: Context, block: amir.Block, nest: Nest
+    ) -> tuple[_One | _Several, ...]:
         scope, layout, made = context.scope, context.machine.layout, list[_One | _Several]()
         for ops in self._groups(context, block):
             match ops[0]:
-                case Loop() as op:
+                case amir.Loop() as op:
                     own = layout.iterators[op]
                     lo, hi = scope.source(scope.form(op.lo)), scope.source(scope.form(op.hi))
                     with scope.inside(op.iterator, own):
                         inner = self._compiled(context, op.body, nest)
                     slot, size = scope.slots[own], len(op.body)
                     made.append(_Several(slot, number(lo), number(hi), size, inner))
-                case Guard() as op:
+                case amir.Guard() as op:
                     holds = truth(_condition(op.condition, scope))
                     inner = self._compiled(context, op.body, nest)
                     made.append(_Several(None, lambda e: 0, holds, len(op.body), inner))
                 case _:
-                    accesses = [op for op in ops if isinstance(op, OnWindow)]
+                    accesses = [op for op in ops if isinstance(op, amir.OnWindow)]
                     made.append(self._one(context, accesses))
                     rules = (rule_of(context, op, nest, Parts()) for op in accesses)
                     self._rules.append(tuple(rules))
         return tuple(made)
 
-    def _groups(self, context: Context, block: Block) -> list[list[Op]]:
+    def _groups(self, context: Context, block: amir.Block) -> list[list[amir.Op]]:
         """The loops and guards of a block by themselves, and its accesses by transition."""
-        layout, found = context.machine.layout, list[list[Op]]()
+        layout, found = context.machine.layout, list[list[amir.Op]]()
         for op in block:
-            if isinstance(op, Loop | Guard):
+            if isinstance(op, amir.Loop | amir.Guard):
                 found.append([op])
-            elif isinstance(op, OnWindow) and layout.matters(op):
+            elif isinstance(op, amir.OnWindow) and layout.matters(op):
                 first = found[-1][0] if found else None
-                if isinstance(first, OnWindow) and together(self._machine, first, op):
+                if isinstance(first, amir.OnWindow) and together(self._machine, first, op):
                     found[-1].append(op)
                 else:
                     found.append([op])
         return found
 
-    def _one(self, context: Context, ops: Sequence[OnWindow]) -> _One:
+    def _one(self, context: Context, ops: Sequence[amir.OnWindow]) -> _One:
         """Neighbouring accesses to one window, which have the next number."""
         scope, access, executed = context.scope, ops[0].access, executed_by(ops)
         threads = None if executed is None else executed.origin.threads

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.hw.datatypes import bf16
+from exogpu.hw.language import bf16
 from exogpu.isa.rows import Sm90_row_max
 from exogpu.isa.sm80 import Sm80_zero_D
 

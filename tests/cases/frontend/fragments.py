@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exogpu import *
-from exogpu.hw.datatypes import i32
+from exogpu.hw.language import i32
 
 
 @proc

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exogpu import proc
-from exogpu.hw.datatypes import f16, f64, i64, ui16
+from exogpu.hw.language import f16, f64, i64, ui16
 from exogpu.isa.cuda import (
     cuda_load,
     cuda_memcpy_to_device,

@@ -413,13 +413,13 @@ gemm_sm90_1x1_128x256(const int L, const int M, const int N, const int cluster_K
                 }
                 // 341: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cta.sync 0;" ::: "memory");
-                // 18: with CudaWarps(name="consumer"):
+                // 19: with CudaWarps(name="consumer"):
                 {
                     /* m = 0 */ {
                         /* n = 0 */ {
-                            // 21: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 22: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 25: Sm90_store_D(
+                                // 26: Sm90_store_D(
                                 Sm90_store_D<64, 256>(M - (128 * tm + 64 * wg), N - 256 * tn, &C[((long long)(batch) * M + (128 * tm + 64 * wg)) * N + (256 * tn)], N, D);
                             }
                         }

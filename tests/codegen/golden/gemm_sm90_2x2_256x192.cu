@@ -435,15 +435,15 @@ gemm_sm90_2x2_256x192(const int L, const int M, const int N, const int cluster_K
                 // 341: Fence(cuda_in_order, cuda_in_order)
                 asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
                              "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-                // 18: with CudaWarps(name="consumer"):
+                // 19: with CudaWarps(name="consumer"):
                 {
-                    // 19: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
+                    // 20: for m in cuda_threads(0, CM, unit=CN * cuda_cta_in_cluster):
                     if (const int m = cta / 2; true) {
-                        // 20: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
+                        // 21: for n in cuda_threads(0, CN, unit=cuda_cta_in_cluster):
                         if (const int n = cta % 2; true) {
-                            // 21: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
+                            // 22: for wg in cuda_threads(0, groups, unit=cuda_warpgroup):
                             if (const int wg = warp / 4 - 1; true) {
-                                // 25: Sm90_store_D(
+                                // 26: Sm90_store_D(
                                 Sm90_store_D<128, 192>(M - (256 * (2 * tm + m) + 128 * wg), N - 192 * (2 * tn + n), &C[((long long)(batch) * M + (256 * (2 * tm + m) + 128 * wg)) * N + (192 * (2 * tn + n))], N, D);
                             }
                         }

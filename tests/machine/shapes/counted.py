@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Final
 
-from exogpu.result.verdict import HazardKind
+from exogpu.diagnostics.hazards import HazardKind
 from tests.machine.shapes import roles, turns
 
 COUNTED: Final = ("roles", "turns")

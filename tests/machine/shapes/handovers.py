@@ -10,6 +10,7 @@ from __future__ import annotations
 from random import Random
 
 from exogpu.amir import nodes as amir
+from exogpu.ir import nodes as ir
 from tests.machine.build import Q1, TMA, Builder, Name, add, mod, mul, t
 
 
@@ -26,7 +27,7 @@ def handovers(random: Random, b: Builder) -> None:
     readers = [random.choice((3, 4, 5)) for _ in range(count)]
     with b.loop("k", 0, steps) as k:
 
-        def element(of: int, shifted: int = 0) -> amir.Access:
+        def element(of: int, shifted: int = 0) -> ir.Access:
             return data[mod(add(mul(count, k), of + shifted), count * slots)]
 
         for turn, number in _orders(random, count):
@@ -62,7 +63,7 @@ def _wrong(random: Random, number: int) -> int:
     return max(0, number + random.choice((0, 0, 0, -1, 1)))
 
 
-def _hand_over(random: Random, b: Builder, full: Name, role: int, element: amir.Access) -> None:
+def _hand_over(random: Random, b: Builder, full: Name, role: int, element: ir.Access) -> None:
     if random.random() < 0.4:
         b.write(element, t(role), TMA, trailing=amir.Trailing(full[()], (full[()],)))
         b.arrive(t(role), (), full[()])
@@ -71,7 +72,7 @@ def _hand_over(random: Random, b: Builder, full: Name, role: int, element: amir.
         b.arrive(t(role), Q1, full[()], transitive=random.random() < 0.5)
 
 
-def _hand_back(b: Builder, names: tuple[Name, Name], role: int, element: amir.Access) -> None:
+def _hand_back(b: Builder, names: tuple[Name, Name], role: int, element: ir.Access) -> None:
     full, empty = names
     b.await_(full[()], t(role), Q1)
     b.read(element, t(role), Q1)

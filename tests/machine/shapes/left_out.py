@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from exogpu.amir import nodes as amir
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.nodes import BExpr, Compare, Contract, CVar, Int
-from exogpu.ir.types import Policy
 from tests.machine.build import Q0, Q1, Q2, Builder, Control, Name, add, c, mod, t
 from tests.machine.shapes.drawing import TIMELINES
 from tests.machine.shapes.loads import load

@@ -8,8 +8,8 @@ from dataclasses import replace
 from random import Random
 
 from exogpu.amir import nodes as amir
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.nodes import Access, And, Compare, Contract, CVar
-from exogpu.ir.types import Policy
 from tests.machine.build import Q1, Builder, Control, Name, add, c, mod, mul, t
 
 

@@ -15,8 +15,8 @@ from random import Random
 from typing import Final
 
 from exogpu.amir import nodes as amir
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.nodes import Access
-from exogpu.result.verdict import Policy
 from tests.machine.build import Q1, Builder, Name, at_least, mod, t
 
 

@@ -1,0 +1,135 @@
+"""Reads roles that run side by side as one sequential program.
+
+Loops of as many iterations become one loop, and steps take turns so that an arrival comes before
+the wait for it.  Each role's own order is kept, so any order that is found is one of the program's
+executions; whether it stands for all of them is what the prover decides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from exogpu.diagnostics.errors import Span
+from exogpu.importing import role_events
+from exogpu.importing.mbarrier_rings import steps
+from exogpu.importing.polynomial_values import Value, atom_value
+from exogpu.importing.refusals import unordered
+from exogpu.importing.substitution import rewritten
+
+
+def side_by_side(
+    roles: Sequence[role_events.Role], labels: Mapping[str, str], at: Span
+) -> tuple[role_events.Item, ...]:
+    """One sequence of the items of all roles.  Raises RefusedError (K105) where none is found."""
+    queues = {role.name: list(role.items) for role in roles if role.items}
+    return tuple(_merged(queues, Counter(), labels, at))
+
+
+def _merged(
+    queues: dict[str, list[role_events.Item]],
+    arrived: Counter[str],
+    labels: Mapping[str, str],
+    at: Span,
+) -> list[role_events.Item]:
+    found: list[role_events.Item] = []
+    while any(queues.values()):
+        moved = False
+        for queue in queues.values():
+            while queue and _ready(queue[0], queues, arrived):
+                step = queue.pop(0)
+                assert isinstance(step, role_events.Step)
+                _count(step, arrived)
+                found.append(step)
+                moved = True
+        if moved:
+            continue
+        heads = {name: queue[0] for name, queue in queues.items() if queue}
+        loops = {name: head for name, head in heads.items() if isinstance(head, role_events.Loop)}
+        if not loops:
+            raise unordered(_stuck(heads, queues, labels), next(iter(heads.values())).span)
+        found.append(_fused(_alike(loops, heads), queues, arrived, labels, at))
+    return found
+
+
+def _ready(
+    item: role_events.Item, queues: Mapping[str, list[role_events.Item]], arrived: Counter[str]
+) -> bool:
+    """Returns whether a step need not wait for one that comes later."""
+    match item:
+        case role_events.Loop():
+            return False
+        case role_events.Step(event=role_events.Wait(lag=lag) as wait) if lag == Value():
+            name = wait.barrier.array
+            return arrived[name] > 0 or not _arrives_later(name, queues)
+        case role_events.Step():
+            return True
+
+
+def _arrives_later(name: str, queues: Mapping[str, list[role_events.Item]]) -> bool:
+    """Returns whether an arrival on the barrier comes before the next loop of its role."""
+    for queue in queues.values():
+        for item in queue:
+            if isinstance(item, role_events.Loop):
+                break
+            if _arrives(item) == name:
+                return True
+    return False
+
+
+def _arrives(step: role_events.Step) -> str:
+    match step.event:
+        case role_events.Signal() | role_events.Expect():
+            return step.event.barrier.array
+        case _:
+            return ""
+
+
+def _count(step: role_events.Step, arrived: Counter[str]) -> None:
+    if name := _arrives(step):
+        arrived[name] += 1
+    if isinstance(step.event, role_events.Wait) and step.event.lag == Value():
+        arrived[step.event.barrier.array] -= 1
+
+
+def _alike(
+    loops: Mapping[str, role_events.Loop], heads: Mapping[str, role_events.Item]
+) -> Mapping[str, role_events.Loop]:
+    """The loops that most roles have come to, with one trip count."""
+    counts = Counter(loop.trips for loop in loops.values())
+    (trips, _), *_ = counts.most_common(1)
+    return {name: loop for name, loop in loops.items() if loop.trips == trips}
+
+
+def _fused(
+    loops: Mapping[str, role_events.Loop],
+    queues: dict[str, list[role_events.Item]],
+    arrived: Counter[str],
+    labels: Mapping[str, str],
+    at: Span,
+) -> role_events.Loop:
+    first, *_ = loops.values()
+    bodies: dict[str, list[role_events.Item]] = {}
+    for name, loop in loops.items():
+        queues[name].pop(0)
+        bodies[name] = list(rewritten(loop.body, {loop.counter: atom_value(first.counter)}))
+    body = _merged(bodies, Counter(arrived), labels, at)
+    return replace(first, body=tuple(body))
+
+
+def _stuck(
+    heads: Mapping[str, role_events.Item],
+    queues: Mapping[str, list[role_events.Item]],
+    labels: Mapping[str, str],
+) -> str:
+    """Describes the waits at which roles are stuck, and the arrivals that they wait for."""
+    said = []
+    for name, head in heads.items():
+        if not (isinstance(head, role_events.Step) and isinstance(head.event, role_events.Wait)):
+            continue
+        array = head.event.barrier.array
+        arrivals = [s for queue in queues.values() for s in steps(queue) if _arrives(s) == array]
+        where = f", which arrives at line {arrivals[0].span.line}" if arrivals else ""
+        said.append(f"{name} waits at line {head.span.line} for {labels[array]}{where}")
+    return "the roles wait for each other: " + "; ".join(said)

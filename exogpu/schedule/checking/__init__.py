@@ -1,0 +1,1 @@
+"""Checks that a rewriting keeps what is computed, for all sizes."""

@@ -1,0 +1,1 @@
+"""The primitives of scheduling, by what they change."""
