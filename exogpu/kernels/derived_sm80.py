@@ -125,7 +125,7 @@ def loads(p: Procedure) -> Procedure:
     for x, tile, extent in (("A", "tm", "M"), ("B", "tn", "N")):  # rows that no sum is stored of
         guard = schedule.find(p, f"if 64 * {tile} + _ < {extent}: _")
         part = "ko % 2, 32 * r + t / 4, 4 * (t % 4) : 4 * (t % 4) + 4"
-        where = (extent, "<=", f"64 * {tile} + 32 * r + t / 4")
+        where = (f"64 * {tile} + 32 * r + t / 4", ">=", extent)
         p = schedule.insert_uninit(p, guard.before(), f"{x}_smem[{part}]", where)
     return p
 

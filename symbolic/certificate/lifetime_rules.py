@@ -235,8 +235,8 @@ def _check_statement(steps: Sequence[_Step], variables: Mapping[str, Mapping[str
 def _check_values(
     steps: Sequence[_Step], variables: Mapping[str, Mapping[str, Any]], allocated: set[str]
 ) -> None:
-    """A statement asks for the values that it reads (decision `initialised`), and then gives those
-    that it writes.  An operand that it reads and writes may be written first, and not asked for."""
+    """A statement asks for the values that it reads (decision `initialised`), and gives those that
+    it writes when it has written them.  Several statements of one line are one here."""
     done: dict[str, list[Op]] = {}
     for step in steps:
         if _is_access(step.op, variables) and step.op["access"]["variable"] in allocated:
@@ -245,15 +245,21 @@ def _check_values(
         kinds = {op["op"] for op in ops}
         if "RecordRead" in kinds and not kinds & {"RecordMutate", "CheckInitialised"}:
             _wrong(ops[0], f"reads {name}, and does not ask whether it has been written")
-        values = [op for op in ops if op["op"] in ("CheckInitialised", "Initialise")]
-        given = [op for op in values if op["op"] == "Initialise"]
-        if len(given) not in (0, len(values)) and (values[0] in given or values[-1] not in given):
-            _wrong(values[0], f"asks for values of {name} after it has given them")
-        for op in given:
-            if op["uninit"] and not op["text"].startswith("uninit("):
-                _wrong(op, f"is no uninit of {name}, and says that its values do not matter")
-            if not op["uninit"] and "RecordMutate" not in kinds:
-                _wrong(op, f"initialises {name}, which it does not write")
+        before = ""
+        for op in ops:
+            match op["op"]:
+                case "Initialise" if op["uninit"]:
+                    if not op["text"].startswith("uninit("):
+                        _wrong(
+                            op, f"is no uninit of {name}, and says that its values do not matter"
+                        )
+                case "Initialise" if before not in ("RecordMutate", "Initialise"):
+                    _wrong(op, f"gives {name} values before it has written it")
+                case "CheckInitialised" if ops[-1] is op:
+                    _wrong(op, f"asks for values of {name} after it has read them")
+                case _:
+                    pass
+            before = op["op"]
 
 
 def _is_access(op: Op, variables: Mapping[str, Mapping[str, Any]]) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from exogpu.amir.nodes import Loop
 from exogpu.ir.nodes import Access, BExpr, Interval, Point
-from exogpu.ir.render import conjunction, identifier, isl_cond
+from exogpu.ir.render import conjunction, identifier
 from exogpu.ir.types import Sym
 from exogpu.ir.walk import control_variables
 from exogpu.solvers import isl
@@ -182,12 +182,11 @@ class Frame:
                 if at >= self.depth or reads(loop, loaded)
             ]
             guards = [
-                self.model.definitions.condition(b)
-                for at, b in site.guards
-                if at >= self.depth or control_variables(b) & loaded
+                b for at, b in site.guards if at >= self.depth or control_variables(b) & loaded
             ]
-            bounds += [*map(isl_cond, guards), *one_value(site)]
-            read = self.read.union(*map(control_variables, guards))
+            bounds += [*map(self.model.condition, guards), *one_value(site)]
+            definitions = self.model.definitions
+            read = self.read.union(*(control_variables(definitions.condition(b)) for b in guards))
             text = f"{self.head_of(read)}{{ {self._tuple(site)} : {conjunction(bounds)} }}"
             known = self.model.known(read)
             self._domains[place] = rel.set_under(isl.parse_set(text), known).coalesce()

@@ -21,10 +21,10 @@ PLANTED = [
     ("square_tiles", "early ttng.arrive_barrier", 1, HazardKind.WAR),
     ("square_tiles", "early ttng.arrive_barrier", 2, HazardKind.WAR),
     # Each phase.
-    ("square_tiles", "flipped ttng.wait_barrier", 0, HazardKind.WAR),
+    ("square_tiles", "flipped ttng.wait_barrier", 0, HazardKind.UNINIT),
     ("square_tiles", "flipped ttng.wait_barrier", 1, HazardKind.DEADLOCK),
     ("square_tiles", "flipped ttng.wait_barrier", 2, HazardKind.DEADLOCK),
-    ("square_tiles", "flipped ttng.wait_barrier", 3, HazardKind.WAR),
+    ("square_tiles", "flipped ttng.wait_barrier", 3, HazardKind.UNINIT),
     ("multiply", "flipped ttng.wait_barrier", 0, HazardKind.RAW),
     ("multiply", "flipped ttng.wait_barrier", 1, HazardKind.WAW),
     ("multiply", "flipped ttng.wait_barrier", 2, HazardKind.WAW),
@@ -34,7 +34,7 @@ PLANTED = [
     ("matmul", "weaker ttng.warp_group_dot_wait", 0, HazardKind.WAR),
     ("scale_rows", "weaker ttg.async_wait", 0, HazardKind.RAW),
     # Another slot, and one that is always the first.
-    ("square_tiles", "next slot ttg.memdesc_index", 5, HazardKind.WAR),
+    ("square_tiles", "next slot ttg.memdesc_index", 5, HazardKind.UNINIT),
     ("square_tiles", "first slot ttg.memdesc_index", 3, HazardKind.WAR),
     ("square_tiles", "first slot ttg.memdesc_index", 4, HazardKind.PHASE),
     ("square_tiles", "slot past ttg.memdesc_index", 5, HazardKind.BOUNDS),
