@@ -59,6 +59,8 @@ def _unrolling(node: ast.Call, ctx: Context) -> int | None:
             return None
         case [ast.keyword(arg="unroll", value=value)]:
             asked = ctx.evaluate(value)
+            if asked is None:
+                return None
             if isinstance(asked, bool):
                 return 0 if asked else 1
             if isinstance(asked, int) and asked >= 1:

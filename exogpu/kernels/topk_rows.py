@@ -87,7 +87,7 @@ def _pairs(shape: TopkShape) -> Macro:
         first: i32[32]
         found: i32[32]
         for h in range(HALVES):
-            for r in seq(0, min(32, K - 32 * h)):
+            for r in seq(0, min(32, K - 32 * h), unroll=True if K <= 16 else None):
                 for t in cuda_threads(0, 32, unit=cuda_thread):
                     best[t] = LOWEST
                     for i in seq(0, LOADS):
@@ -145,7 +145,7 @@ def _packed(shape: TopkShape) -> Macro:
             placed(key[t, :, :], base[t])
             limit[t] = 0
         for h in range(HALVES):
-            for r in seq(0, min(32, K - 32 * h)):
+            for r in seq(0, min(32, K - 32 * h), unroll=True if K <= 16 else None):
                 for t in cuda_threads(0, 32, unit=cuda_thread):
                     greatest_below(limit[t], key[t, :, :], best[t])
                 cuda_reduce_max(most[:], best[:])

@@ -268,7 +268,7 @@ def make_greatest(part: Part, K: int) -> Macro:
         Fence(cuda_in_order, cuda_in_order)
         first_of(most, found, head, spot, tried)
         for h in range(HALVES):
-            for r in seq(0, min(32, K - 32 * h)):
+            for r in seq(0, min(32, K - 32 * h), unroll=True if K <= 16 else None):
                 for t in cuda_threads(0, 32, unit=cuda_thread):
                     if t == r:
                         value[w, t, h] = most[t]
