@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from time import perf_counter
+from typing import Final
 
 from exogpu.amir.export import assumptions
-from exogpu.amir.nodes import Program
+from exogpu.amir.nodes import Check, Program, Record
+from exogpu.amir.walk import operations
 from exogpu.analysis import bounds, operand_windows
 from exogpu.analysis.bounds_messages import Outside
 from exogpu.analysis.sizes import check_sizes
@@ -22,6 +25,7 @@ from exogpu.explain.requirement_hazards import (
     hazard_of_divergence,
     hazard_of_operands,
 )
+from exogpu.ir.walk import holds
 from exogpu.machine import fast
 from exogpu.machine.concrete_program import CHOICES, assign_tasks, dealt, in_order
 from exogpu.machine.index_contents import loads
@@ -39,7 +43,7 @@ from exogpu.pipeline.refutation import Failures
 from exogpu.pipeline.stages import Stages
 from exogpu.solvers import smt
 from exogpu.solvers.processes import Limits, Tell, stage
-from exogpu.symbolic.model import depends_on_orders
+from exogpu.symbolic.model import depends_on_orders, least_of
 from exogpu.symbolic.prove import analysed, prove
 from exogpu.symbolic.search.analysis import Analysis, Findings, Undecided
 from exogpu.symbolic.search.refute import Refutation, refute
@@ -70,6 +74,9 @@ def answer(
 
     While obligations are answered, how many are so far is told; and a refutation, before smaller
     sizes are tried."""
+    at_once = fails_at_least_sizes(program)
+    if at_once is not None:
+        return Answer(Findings((), (), 0, False), refutation=at_once)
     stage("analysing the order of accesses")
     try:
         findings, proved = analysed(Analysis(program), tell)
@@ -113,6 +120,32 @@ def answer(
             return Answer(findings, proof=proved)
         questions = (proved,)
     return Answer(findings, reason=_reason(questions))
+
+
+MANY: Final = 5_000
+"""Pairs of accesses to one variable of which the machine is asked first: the analysis of so many
+takes seconds, and may come to no end."""
+
+
+def fails_at_least_sizes(program: Program) -> Refutation | None:
+    """The first violation at the least sizes, of a program with very many pairs of accesses.
+
+    None of others, and where the machine finds nothing, or would need to choose tasks or contents.
+    """
+    ops = tuple(operations(program.body))
+    records = Counter(op.access.name for op in ops if isinstance(op, Record))
+    checks = Counter(op.access.name for op in ops if isinstance(op, Check))
+    if all(records[name] * checks[name] < MANY for name in records):
+        return None
+    if loads(program) or any(variable.resident for variable in program.variables):
+        return None
+    sizes = {param.name: least_of(program, param.name) for param in program.params}
+    if not all(holds(condition, sizes) for condition in program.preconditions):
+        return None
+    stage("running the abstract machine at the least sizes")
+    named = {name.name: value for name, value in sizes.items()}
+    found = run_to_first_violation(program, named)
+    return Refutation(named, found[0], None) if found else None
 
 
 def _proved(findings: Findings, tell: Callable[[Proving], None]) -> Proof | Undecided:
