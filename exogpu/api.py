@@ -125,6 +125,8 @@ class Procedure(Stages):
     def run(self, *unnamed: object, **arguments: object) -> None:
         """The sequential meaning, on numpy arrays, in place; sizes may follow from shapes.
 
+        It is what the loops say when they are read one iteration after another, as in
+        `p.run(M=4, x=x, y=y)`.  No threads run, so that no race shows: `check` finds those.
         Arguments go by name.  Raises ExoGpuError for an ill-formed procedure or arguments that do
         not fit.
         """

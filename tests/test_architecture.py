@@ -57,6 +57,15 @@ def test_rooms_stand_in_the_order_of_the_contract() -> None:
     assert heights == sorted(heights)
 
 
+def test_rooms_that_do_not_know_each_other_are_those_of_the_contract() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (layers,) = (one["layers"] for one in contracts["contracts"] if one["type"] == "layers")
+    pairs = {frozenset(re.findall(r"exogpu\.(\w+)", layer)) for layer in layers if "|" in layer}
+    told = {pair for pair in pairs if "cli" not in pair}
+    prose = PAGE[PAGE.index("Imports point down") : PAGE.index("Encode, certificate")].lower()
+    assert {frozenset(pair) for pair in re.findall(r"(\w+) and (\w+)", prose)} == told
+
+
 def test_rooms_of_the_prover_import_rooms_below_them() -> None:
     rooms = [room for room, _ in ROOMS if room.startswith("exogpu.symbolic.")]
     for n, room in enumerate(rooms):

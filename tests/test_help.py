@@ -48,6 +48,31 @@ def test_explain_knows_words_and_instructions(name: str, part: str) -> None:
     assert part in result.output
 
 
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("__syncthreads()", "Fence"),
+        ("threadIdx.x", "cuda_threads"),
+        ("mbarrier.try_wait.parity", "Await"),
+        ("bar.sync", "CudaNamedBarrier"),
+        ("__shfl_xor_sync", "cuda_shfl_xor"),
+        ("cp.async", "Sm80_cp_async_copy"),
+        ("wgmma.fence", "Fence"),
+        ("wait_group", "Await"),
+    ],
+)
+def test_explain_knows_names_of_cuda(name: str, written: str) -> None:
+    result = CliRunner().invoke(app, ["explain", name])
+    assert result.exit_code == 0
+    assert f"    {written} " in result.output
+
+
+@pytest.mark.parametrize("name", ["tcgen05.mma", "sync", "async", "fence", "a"])
+def test_explain_knows_no_part_of_a_name_of_cuda(name: str) -> None:
+    found = CliRunner().invoke(app, ["explain", name])
+    assert "a name of CUDA, written here by" not in found.output
+
+
 def test_explain_suggests_the_spelling_of_a_word() -> None:
     result = CliRunner().invoke(app, ["explain", "fence"])
     assert result.exit_code != 0

@@ -477,10 +477,11 @@ def tune(
 @app.command()
 def explain(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Such as B601, RAW, tmaS, Fence.")
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Such as B601, RAW, Fence, __syncthreads."),
     ] = None,
 ) -> None:
-    """Explain a code, a hazard, a timeline, a statement or an instruction, or list all codes."""
+    """Explain a code, a hazard, a word, an instruction or a name of CUDA, or list all codes."""
     from exogpu.cli.listings import draw_name, nearest
 
     if name is None:
@@ -488,7 +489,7 @@ def explain(
     elif (text := draw_name(name)) is not None:
         console().print(text, end="")
     else:
-        what = f"no code, timeline, statement or instruction is called {name}"
+        what = f"no code, timeline, statement, instruction or name of CUDA is called {name}"
         handler.stop(handler.wrong("X947", what, nearest(name)))
 
 

@@ -117,10 +117,14 @@ def _coordinate(coord: Json) -> str:
 
 MODULES: Final = tuple(f"exogpu.isa.{one.name}" for one in iter_modules(isa.__path__))
 """The modules whose instructions are explained."""
+_BRACKETS: Final = re.compile(r"\([^)]*\)")
+"""Where the first line of an instruction's docstring says what PTX calls it."""
+_SHORTEST: Final = 3
+"""Letters of the shortest name of CUDA that is looked for: mma."""
 
 
 def draw_name(name: str) -> Text | None:
-    """Explains a name of a message or of the language; None for a name that neither has."""
+    """Explains a name of a message, of the language or of CUDA; None for a name that none has."""
     code = {kind.value: of for kind, of in CODE_OF.items()}.get(name.upper(), name.upper())
     if code in CODES:
         return draw_code(code, CODES[code])
@@ -130,7 +134,8 @@ def draw_name(name: str) -> Text | None:
         return Text(f"{template.__doc__}\n")
     timeline = explained(name)
     if timeline is None:
-        return None
+        misspelt = name.lower() in {word.lower() for word in WORDS}
+        return None if misspelt else _draw_cuda_name(name)
     title, lines = timeline
     text = Text.assemble((f"{title}\n\n", "bold"))
     return text.append("\n".join(map(fill, lines.splitlines()))).append("\n")
@@ -143,6 +148,42 @@ def _draw_word(name: str, word: Word) -> Text:
         lines.append(fill(f"In CUDA: {word.cuda}."))
     text = Text.assemble((f"{name}\n\n", "bold"), f"    {word.form}\n\n")
     return text.append("\n".join(lines)).append("\n")
+
+
+def _draw_cuda_name(name: str) -> Text | None:
+    """Lists the words and instructions that are this in CUDA or PTX; None where there are none.
+
+    Of `mbarrier.try_wait.parity` the parts from the right are left out until something is found.
+    """
+    parts = name.split("(")[0].lower().split(".")
+    for count in range(len(parts), 0, -1):
+        asked = ".".join(parts[:count])
+        if len(asked) >= _SHORTEST and (found := [*_called_in_cuda(asked)]):
+            width = max(len(one) for one, _ in found)
+            text = Text.assemble((f"{name}: a name of CUDA, written here by\n\n", "bold"))
+            for one, form in found:
+                text.append(f"    {one:<{width}}  {form}\n")
+            return text.append("\n`exogpu explain NAME` says more of each.\n")
+    return None
+
+
+def _called_in_cuda(asked: str) -> Iterator[tuple[str, str]]:
+    """Yields the name and form of each that CUDA calls `asked`, or calls so up to a dot.
+
+    `sync` is no name; `wait_group` is one, of which PTX has several.
+    """
+    before = r"\w" if "_" in asked else r"\w."
+    whole = re.compile(rf"(?<![{before}]){re.escape(asked)}(?!\w)", re.IGNORECASE)
+    for name, word in WORDS.items():
+        if whole.search(word.cuda):
+            yield name, word.form
+    for name in _instruction_names():
+        template = _instruction(name)
+        assert template is not None
+        line = (template.__doc__ or "").split("\n\n")[1:2]
+        emitted = template.template if isinstance(template.template, str) else ""
+        if whole.search(" ".join([*_BRACKETS.findall(" ".join(line)), emitted])):
+            yield name, " ".join(line)
 
 
 def _instruction(name: str) -> InstructionTemplate | None:

@@ -25,7 +25,8 @@ STATEMENTS: Final[Mapping[str, Word]] = {
         "All threads of the scope wait for each other. Accesses before it on the timelines of "
         "`pre` are ordered before accesses after it on those of `post`. On the CPU it takes "
         "cpu_in_order and cuda_stream_sync.",
-        "__syncthreads() and __syncwarp(), with the fence.proxy instructions that `post` needs",
+        "__syncthreads() and __syncwarp(), with the fence.proxy instructions that `post` needs; "
+        "wgmma.fence",
     ),
     "Arrive": Word(
         "Arrive(pre) >> z[...]",
@@ -197,7 +198,7 @@ MEMORIES: Final[Mapping[str, Word]] = {
     "CudaNamedBarrier": Word(
         "z: barrier @ CudaNamedBarrier",
         "One of a CTA's 16 barriers. Some whole warps arrive, others wait.",
-        "barrier.arrive, barrier.sync",
+        "barrier.arrive and barrier.sync, which are also called bar.arrive and bar.sync",
     ),
 }
 
