@@ -285,7 +285,7 @@ def slot_words(program: amir.Program, violation: Violation) -> tuple[str, str, a
     if violation.task is not None:
         begun = f"task {violation.task}"
     said = " and ".join(
-        f"{_called(slot)} is {value}" for slot, value in zip(asked.slots, values, strict=True)
+        f"{_slot_text(slot)} is {value}" for slot, value in zip(asked.slots, values, strict=True)
     )
     name = violation.variable
     if all(slot.ring == asked.slots[0].ring for slot in asked.slots) and _compares(asked.condition):
@@ -307,7 +307,7 @@ def slot_words(program: amir.Program, violation: Violation) -> tuple[str, str, a
     )
 
 
-def _called(slot: PrivateSlot) -> str:
+def _slot_text(slot: PrivateSlot) -> str:
     return f"slot({slot.barrier.name})"
 
 
