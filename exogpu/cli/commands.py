@@ -95,7 +95,7 @@ def check(
     rules, limits = Policy.of(policy), Limits(timeout, memory)
     launch = Launch(arguments, num_warps, num_stages, arch)
 
-    def once() -> int:
+    def run_check() -> int:
         if all(is_import(target, launch) for target in targets):
             found = checked_imports(targets, launch, rules, limits, not no_cache)
             return answered(found, as_json, sarif, junit)
@@ -106,8 +106,8 @@ def check(
     if watch:
         from exogpu.cli.progress_display import watch as watching
 
-        watching(targets, once)
-    raise typer.Exit(once())
+        watching(targets, run_check)
+    raise typer.Exit(run_check())
 
 
 @app.command("compile")

@@ -102,7 +102,7 @@ def snapshots(
         try:
             found = saved(folder)
         except (OSError, ValueError) as error:
-            raise ExoGpuError([_nothing(str(error))]) from None
+            raise ExoGpuError([_no_report(str(error))]) from None
         if found:
             return found
 
@@ -119,7 +119,7 @@ def snapshots(
 
     made = tuple(one for one in guard(old, limits, work, unloaded, policy) if one is not None)
     if not made:
-        raise ExoGpuError([_nothing(f"{shown_path(old)} has no procedure that could be read")])
+        raise ExoGpuError([_no_report(f"{shown_path(old)} has no procedure that could be read")])
     return made
 
 
@@ -144,7 +144,7 @@ def write_comparison(
     return text
 
 
-def _nothing(message: str) -> Diagnostic:
+def _no_report(message: str) -> Diagnostic:
     remedy = "give a folder that `exogpu report` wrote, a certificate, or the older source"
     return Diagnostic("X983", message, NOWHERE, remedy)
 
