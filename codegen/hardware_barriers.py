@@ -228,10 +228,10 @@ class _Walk:
             case ir.Await() if self.is_sync(stmt.barrier.name):
                 if _Turn.NONE in states or stmt.n != 0:
                     raise _refusal("an Await of the cluster may have no Arrive to wait for", stmt)
-                self.reached(stmt, states)
+                self.check_states(stmt, states)
                 return frozenset({_Turn.NONE})
             case ir.Fence() if self.is_of_cluster(stmt):
-                self.reached(stmt, states)
+                self.check_states(stmt, states)
                 return frozenset(map(_after_fence, states))
             case _:
                 return states
@@ -258,7 +258,7 @@ class _Walk:
         joins = not stmt.launches and tiling is not None
         return joins and tiling is not None and scope_of(tiling) is Scope.CLUSTER
 
-    def reached(self, stmt: ir.Fence | ir.Await, states: States) -> None:
+    def check_states(self, stmt: ir.Fence | ir.Await, states: States) -> None:
         """Checks that the emitted text does not depend on the execution. Raises ExoGpuError where
         it would."""
         self.seen[stmt] = self.seen.get(stmt, frozenset()) | states

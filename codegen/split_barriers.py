@@ -138,7 +138,7 @@ def arrive(barriers: Barriers, stmt: ir.Arrive, where: Where) -> Lines:
         rows = sync.drain_rows(stmt.timeline)
         lines = [line for row in rows for line in proxies.emit(row, where)]
     if name in barriers.named:
-        return [*lines, *_named(barriers, "arrive named", stmt, stmt.targets[0])]
+        return [*lines, *_emit_named(barriers, "arrive named", stmt, stmt.targets[0])]
     if ring is None:
         return [*lines, *sync.emit("arrive cluster")]
     return [*lines, *_arrive_on(barriers, stmt, ring)]
@@ -202,7 +202,9 @@ def _arrive_row(ring: Ring, alone: bool, reads: bool) -> str:
     return "arrive mbarrier of CTAs, reads" if reads else "arrive mbarrier of CTAs"
 
 
-def _named(barriers: Barriers, row: str, stmt: ir.Arrive | ir.Await, access: ir.Access) -> Lines:
+def _emit_named(
+    barriers: Barriers, row: str, stmt: ir.Arrive | ir.Await, access: ir.Access
+) -> Lines:
     split = barriers.named[access.name]
     number = simplify(split.number(access), barriers.control.constants)
     return sync.emit(row, id=c_control(number, barriers.control), threads=split.threads[stmt])
@@ -255,7 +257,7 @@ def wait(barriers: Barriers, stmt: ir.Await, where: Where) -> Lines:
         told = sync.told_rows(barriers.mechanisms.kinds[name], sync.scope_of(where.tiling))
         return [*waited, *(line for row in told for line in sync.emit(row)), *after]
     if name in barriers.named:
-        return [*_named(barriers, "await named", stmt, stmt.barrier), *after]
+        return [*_emit_named(barriers, "await named", stmt, stmt.barrier), *after]
     if ring is None:
         waits = [] if stmt in barriers.turns.over else proxies.emit("await cluster", where)
         return [*waits, *after]
