@@ -176,7 +176,7 @@ def refused(name: str, edit: Rewrite) -> Diagnostic | None:
         message = f"{name}: {variable.name} would not be declared where `{header(stmt)}` stands"
         return Diagnostic("X991", message, stmt.span, "move its declaration outwards first")
     for stage in _stages(edit):
-        found = _judged(stage)
+        found = _objection(stage)
         if found is not None:
             return _described(name, stage, found)
     for violation in bounds.violations(edit.new):
@@ -192,7 +192,7 @@ def _stages(edit: Rewrite) -> tuple[Rewrite, ...]:
     return (edit,) if edit.after is None else (*_stages(edit.after), edit)
 
 
-def _judged(edit: Rewrite) -> Objection | None:
+def _objection(edit: Rewrite) -> Objection | None:
     """Returns the objection to a rewriting; None if there is none."""
     if same_but_for_silence(edit.old, edit.new):
         return None
@@ -262,7 +262,7 @@ def followed(procedure: derivations.P, cursor: AnyCursor) -> AnyCursor:
     if isinstance(cursor, Stretch):
         first, last = (_followed(procedure, end, None)[0] for end in (cursor.first, cursor.last))
         if first.path[:-1] != last.path[:-1] or first.path[-1][0] != last.path[-1][0]:
-            raise _gone(f"`{cursor}` are no longer in one block", cursor.first.stmt)
+            raise _lost_statement(f"`{cursor}` are no longer in one block", cursor.first.stmt)
         ordered = sorted((first, last), key=lambda end: end.path[-1][1])
         return Stretch(*ordered)
     if isinstance(cursor, Expression):
@@ -270,7 +270,7 @@ def followed(procedure: derivations.P, cursor: AnyCursor) -> AnyCursor:
     return _followed(procedure, cursor, None)[0]
 
 
-def _gone(message: str, stmt: Stmt) -> ExoGpuError:
+def _lost_statement(message: str, stmt: Stmt) -> ExoGpuError:
     return ExoGpuError([Diagnostic("X990", message, stmt.span, "find what has become of it")])
 
 
@@ -296,7 +296,7 @@ def _followed(
         after = step.forward(path, where)
         if after is None or (where is not None and after[1] is None):
             what = cursor if after is None else Expression(cursor, where or ())
-            raise _gone(f"`{what}` is gone since {step.primitive}", cursor.stmt)
+            raise _lost_statement(f"`{what}` is gone since {step.primitive}", cursor.stmt)
         path, where = after
     try:
         stmt_at(derivations.ir_of(procedure), path)

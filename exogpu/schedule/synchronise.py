@@ -124,7 +124,7 @@ def synchronise(
     if root.program is not None:
         answer = bench.answer(root.program)
         if answer.word == "undecided":
-            return _nothing(bench, root, root, start, answer.reason)
+            return _no_synchronisation(bench, root, root, start, answer.reason)
         if answer.word == "refuted":
             bench.gathers(root.program, answer.sizes)
             root = bench.judged(draft) or root
@@ -154,7 +154,9 @@ def synchronise(
         samples = tuple(bench.samples)
         return Synchronised(tuple(proposals), bench.tried, taken, reason, root.count, (), samples)
     doubts = "; ".join(dict.fromkeys(search.doubts))
-    return _nothing(bench, root, search.best, start, f"{reason}; {doubts}" if doubts else reason)
+    return _no_synchronisation(
+        bench, root, search.best, start, f"{reason}; {doubts}" if doubts else reason
+    )
 
 
 def _proposed(
@@ -177,7 +179,7 @@ def _proposed(
     return Proposal(made, tuple(reversed(steps)), verdict)
 
 
-def _nothing(
+def _no_synchronisation(
     bench: Bench, root: Judged, best: Judged, start: float, reason: str
 ) -> Synchronised[P]:
     left = tuple(_remaining(best.draft, trouble) for trouble in sorted(best.troubles(), key=str))

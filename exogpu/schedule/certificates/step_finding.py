@@ -69,19 +69,19 @@ class _Finder:
             return element_names(len(self._edges[name].shape))
         return [self._names[s] for s in self._events[name].place.iterators]
 
-    def _where(self, name: str, told: Cases) -> BExpr:
+    def _condition(self, name: str, told: Cases) -> BExpr:
         inputs = self._inputs(name)
         return disjunction_of(
             conjunction_of(constraint(c, inputs, self._params) for c in one) for one in told
         )
 
-    def _at(self, name: str, other: str, branch: Branch) -> step_witness.At:
+    def _write_at(self, name: str, other: str, branch: Branch) -> step_witness.At:
         inputs = self._inputs(name)
         values = tuple(expression(value, inputs, self._params) for value in branch.values)
         return step_witness.At(self._events[other].statement, values)
 
     def _source(self, name: str, other: str, branch: Branch) -> step_witness.Source:
-        return step_witness.Given() if other in self._edges else self._at(name, other, branch)
+        return step_witness.Given() if other in self._edges else self._write_at(name, other, branch)
 
     def _reader(self, name: str) -> step_witness.Reader:
         if name in self._edges:
@@ -104,7 +104,9 @@ class _Finder:
             kept = found.setdefault(self._events[old].statement, [])
             for branch in branches:
                 kept.append(
-                    step_witness.Kept(self._where(old, branch.where), self._at(old, new, branch))
+                    step_witness.Kept(
+                        self._condition(old, branch.where), self._write_at(old, new, branch)
+                    )
                 )
         return {old: tuple(kept) for old, kept in sorted(found.items())}
 
@@ -123,7 +125,7 @@ class _Finder:
         }
         for old, by, branches in functions(isl_unions.inverse(first), lost):
             ways = found[self._events[old].statement]
-            ways.update(dict.fromkeys(self._at(old, by, branch) for branch in branches))
+            ways.update(dict.fromkeys(self._write_at(old, by, branch) for branch in branches))
         return {old: tuple(ways) for old, ways in sorted(found.items())}
 
     # --- what reads find --------------------------------------------------------------------
@@ -137,7 +139,7 @@ class _Finder:
             found.setdefault(self._reader(name), []).append(one)
         for name, told in cases(isl_unions.without(readers, isl_unions.inputs(flow.seen)), readers):
             found.setdefault(self._reader(name), []).append(
-                step_witness.Found(self._where(name, told), None)
+                step_witness.Found(self._condition(name, told), None)
             )
         return {reader: tuple(pieces) for reader, pieces in sorted(found.items(), key=_key)}
 
@@ -147,7 +149,7 @@ class _Finder:
         for name, other, branches in functions(last, readers):
             for branch in branches:
                 source = self._source(name, other, branch)
-                yield name, step_witness.Found(self._where(name, branch.where), source)
+                yield name, step_witness.Found(self._condition(name, branch.where), source)
 
     def zeros(self) -> dict[tuple[int, int], step_witness.Zero]:
         """The reads that find zero, and whose zero a sum adds that stands for nothing."""
@@ -169,7 +171,7 @@ class _Finder:
                 key = event.statement, event.access
                 if name in told and key not in found:
                     by = tuple(wrote.get(name, ()))
-                    found[key] = step_witness.Zero(self._where(name, told[name]), by)
+                    found[key] = step_witness.Zero(self._condition(name, told[name]), by)
                     rest |= {
                         one.source.statement
                         for one in by

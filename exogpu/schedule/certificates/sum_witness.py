@@ -34,8 +34,8 @@ def summed(old: Program, new: Program, names: Names) -> step_witness.Summed:
     return step_witness.Summed(
         first.sums(),
         second.sums(),
-        _matched(isl_unions.inverse(pairs), second, first),
-        _matched(pairs, first, second),
+        _match_instances(isl_unions.inverse(pairs), second, first),
+        _match_instances(pairs, first, second),
     )
 
 
@@ -96,7 +96,9 @@ class _Side:
         """The values of a branch."""
         return tuple(expression(value, inputs, self._params) for value in branch.values)
 
-    def _found(self, inputs: Sequence[CExpr], by: str, branch: isl_piecewise.Branch) -> Found:
+    def _found_branch(
+        self, inputs: Sequence[CExpr], by: str, branch: isl_piecewise.Branch
+    ) -> Found:
         where = self.where(inputs, branch.where)
         if self._events[by].place is None:
             return Found(where, Given())
@@ -106,7 +108,7 @@ class _Side:
 
     def sums(self) -> step_witness.Sums:
         """Returns the sums of a procedure's reads."""
-        terms, reads = self.terms, self._wanted()
+        terms, reads = self.terms, self._open_reads()
         wanted: dict[Reader, BExpr] = {}
         for name, told in isl_piecewise.cases(reads, terms.wanted):
             if isinstance(reader := self._events[name].reader, tuple):
@@ -115,7 +117,7 @@ class _Side:
         firsts = isl_unions.of_outputs(isl_unions.of_inputs(terms.last, reads), terms.assigned)
         for name, by, branches in isl_piecewise.functions(firsts, reads):
             for branch in branches:
-                one = self._found(self.inputs(name), by, branch)
+                one = self._found_branch(self.inputs(name), by, branch)
                 begins.setdefault(self._events[name].reader, []).append(one)
         pairs = self._pairs(reads)
         sets: dict[Reader, dict[step_witness.SumSource, BExpr]] = {}
@@ -125,7 +127,7 @@ class _Side:
         ways: dict[tuple[Reader, step_witness.SumSource], list[Found]] = {}
         for name, term, by, branches in isl_piecewise.compose_branches(self._ways(pairs), pairs):
             for branch in branches:
-                one = self._found(self.inputs(name, term), by, branch)
+                one = self._found_branch(self.inputs(name, term), by, branch)
                 key = self._events[name].reader, self.source(term)
                 ways.setdefault(key, []).append(one)
         return step_witness.Sums(
@@ -142,7 +144,7 @@ class _Side:
             },
         )
 
-    def _wanted(self) -> isl_unions.Points:
+    def _open_reads(self) -> isl_unions.Points:
         """The reads on which what is left in the parameters rests."""
         terms = self.terms
         found = todo = terms.finals
@@ -204,7 +206,9 @@ class _Side:
         return isl_unions.joined(last, isl_unions.inverse(gives))
 
 
-def _matched(pairs: isl_unions.Relation, of: _Side, other: _Side) -> dict[int, tuple[Kept, ...]]:
+def _match_instances(
+    pairs: isl_unions.Relation, of: _Side, other: _Side
+) -> dict[int, tuple[Kept, ...]]:
     """By statement, the one counterpart of each instance; of none that has several."""
     found: dict[int, list[Kept]] = {}
     for source in isl_unions.names(isl_unions.inputs(pairs)):

@@ -283,10 +283,10 @@ class Checker:
 
     @cached_property
     def overwriting(self) -> isl_unions.Relation:
-        def assigned(place: Place, event: Event) -> bool:
+        def assigns(place: Place, event: Event) -> bool:
             return event.writes and isinstance(place.plain, Assign)
 
-        return self.was.cells_of(assigned)
+        return self.was.cells_of(assigns)
 
     def divisions(self) -> Iterator[Objection]:
         """Integers are divided only where they were: by zero the result is no value at all."""

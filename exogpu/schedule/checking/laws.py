@@ -158,7 +158,7 @@ def _run(
     plain = place.plain
     dtype = of[plain.target.name].dtype
 
-    def put(scalar: scalars.Scalar) -> _Value:
+    def store(scalar: scalars.Scalar) -> _Value:
         match scalar:
             case scalars.Constant():
                 return scalar
@@ -167,9 +167,9 @@ def _run(
                 kept = of[scalar.access.name].dtype
                 return known.get(number, _Number(number, scalar.dtype, kept))
             case scalars.Convert():
-                return scalars.Convert(put(scalar.term), scalar.dtype)  # type: ignore[arg-type]
+                return scalars.Convert(store(scalar.term), scalar.dtype)  # type: ignore[arg-type]
             case scalars.Operation():
-                arguments = tuple(put(a) for a in scalar.arguments)
+                arguments = tuple(store(a) for a in scalar.arguments)
                 return scalars.Operation(scalar.function, arguments, scalar.dtype)  # type: ignore[arg-type]
             case _:
                 assert_never(scalar)
@@ -178,10 +178,10 @@ def _run(
         return of[name].dtype
 
     if isinstance(plain, ir.Assign):
-        return put(scalars.assigned_scalar(plain.value, dtype, type_of))
+        return store(scalars.assigned_scalar(plain.value, dtype, type_of))
     term = scalars.added_scalar(plain.value, dtype, type_of)
     before = scalars.converted(scalars.Element(plain.target, scalars.COMPUTES[dtype]), term.dtype)
-    return put(scalars.Operation("+", (before, term), term.dtype))
+    return store(scalars.Operation("+", (before, term), term.dtype))
 
 
 def _read_back(value: _Value, dtype: DataType) -> _Value:

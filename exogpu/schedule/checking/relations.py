@@ -250,7 +250,7 @@ def sharing(new: Program, called: Mapping[CallProc, Proc]) -> Iterator[tuple[Cal
     for call in new.calls:
         if not isinstance(call.stmt, CallProc) or call.stmt not in called:
             continue
-        written = _written(call.stmt.proc) | _written(called[call.stmt])
+        written = _written_variables(call.stmt.proc) | _written_variables(called[call.stmt])
         for (one, first), (other, second) in combinations(call.operands.items(), 2):
             if first.name is not second.name or not written & {one, other}:
                 continue
@@ -261,7 +261,7 @@ def sharing(new: Program, called: Mapping[CallProc, Proc]) -> Iterator[tuple[Cal
                 yield call.stmt, f"{shared}, and the steps between the procedures took them apart"
 
 
-def _written(proc: Proc) -> frozenset[Sym]:
+def _written_variables(proc: Proc) -> frozenset[Sym]:
     """The variables that a procedure writes, parameters by their names."""
     events = (
         event for place in opened_procedure.program(proc, "W").places for event in place.events

@@ -304,7 +304,7 @@ class Terms:
             more = isl_unions.compose(further, self._found_by(isl_unions.outputs(further)))
             if isl_unions.pieces(more) > self.most:
                 raise Intricate
-            self._apart(further)
+            self._check_distinct(further)
             if not isl_unions.is_empty(isl_unions.intersect(rest, more)):
                 raise Unclear("a value is added to itself")
             found = isl_unions.union(rest, more)
@@ -332,7 +332,7 @@ class Terms:
     def _rounds(self) -> isl_unions.Points:
         return isl_unions.inputs(self.roundings)
 
-    def _apart(self, copied: isl_unions.Relation) -> None:
+    def _check_distinct(self, copied: isl_unions.Relation) -> None:
         """Two copies in one sum are of different values."""
         both = isl_unions.two_of(copied)
         last = isl_unions.leaving(self.last, self.zero)

@@ -161,20 +161,20 @@ class _Inlined:
     ) -> ir.Block:
         """The statements with those that are no blocks changed, those inside of them, too."""
 
-        def one(stmt: ir.Stmt) -> ir.Block:
+        def change_statement(stmt: ir.Stmt) -> ir.Block:
             if not blocks(stmt):
                 return change(stmt)
-            new = map_blocks(stmt, many)
+            new = map_blocks(stmt, change_block)
             if new is not stmt:
                 edit.followed[new] = edit.followed.get(stmt, stmt)
             return (new,)
 
-        def many(block: ir.Block) -> ir.Block:
-            found = tuple(new for stmt in block for new in one(stmt))
+        def change_block(block: ir.Block) -> ir.Block:
+            found = tuple(new for stmt in block for new in change_statement(stmt))
             same = len(found) == len(block) and all(map(is_, found, block))
             return block if same else found
 
-        return many(block)
+        return change_block(block)
 
     def repeated(self, edit: rewrite.Rewrite, stmt: ir.Stmt) -> ir.Block:
         """The value in a variable of its own, and the statement that uses this one."""
@@ -252,7 +252,7 @@ def lift_reduce_constant(proc: ir.Proc, stmt: object) -> Iterator[rewrite.Rewrit
     for factor, term in sides:
         edit = rewrite.unchanged_rewrite(proc)
         inner = replace(total, value=term)
-        (over,) = _with(edit, (loop,), total, inner)
+        (over,) = _replace_statement(edit, (loop,), total, inner)
         begins = replace(zero)
         after = ir.Assign(zero.target, ir.BinOp("*", factor, ir.Read(zero.target)), span=total.span)
         whole = (begins, over, after)
@@ -268,14 +268,16 @@ def _names(expr: ir.DExpr) -> frozenset[Sym]:
     return frozenset(name for at in points for name in control_variables(at))
 
 
-def _with(edit: rewrite.Rewrite, block: ir.Block, old: ir.Stmt, new: ir.Stmt) -> ir.Block:
+def _replace_statement(
+    edit: rewrite.Rewrite, block: ir.Block, old: ir.Stmt, new: ir.Stmt
+) -> ir.Block:
     """The block with one statement replaced."""
 
-    def one(stmt: ir.Stmt) -> ir.Stmt:
+    def replace_in(stmt: ir.Stmt) -> ir.Stmt:
         if stmt is old:
             return new
-        made = map_blocks(stmt, lambda inner: tuple(map(one, inner)))
+        made = map_blocks(stmt, lambda inner: tuple(map(replace_in, inner)))
         edit.followed[made] = stmt
         return made
 
-    return tuple(map(one, block))
+    return tuple(map(replace_in, block))

@@ -151,7 +151,7 @@ class Bench:
         telling = {
             name: n
             for name, _ in smallest
-            if (n := self._telling(program, smallest, {name}, known)) is not None
+            if (n := self._telling_size(program, smallest, {name}, known)) is not None
         }
         if telling:
             sizes = tuple((name, telling.get(name, n)) for name, n in smallest)
@@ -165,7 +165,7 @@ class Bench:
         else:
             self.samples += _times(program, smallest, {name for name, _ in smallest}, 3, 400)
 
-    def _telling(
+    def _telling_size(
         self, program: Program, smallest: Sizes, which: set[str], known: frozenset[Trouble]
     ) -> int | None:
         """A larger value of a parameter at which there are more troubles."""
@@ -184,7 +184,7 @@ class Bench:
             findings = analyse(program)
             if findings.vacuous:
                 return Answer("undecided", reason="the preconditions contradict each other")
-            found = refute(program, findings, _first)
+            found = refute(program, findings, _first_violations)
             if isinstance(found, Refutation):
                 return Answer("refuted", tuple(found.sizes.items()))
             if found is not None:
@@ -223,7 +223,7 @@ def run(program: Program, sizes: Sizes, limit: float) -> tuple[Violation, ...] |
         return None
 
 
-def _first(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
+def _first_violations(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
     return fast.run(program, sizes).violations
 
 

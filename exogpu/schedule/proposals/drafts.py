@@ -271,15 +271,15 @@ class _Insertion:
     stmt: ir.Stmt
 
     def __call__(self, procedure: P, draft: Draft) -> tuple[P, Draft]:
-        beside, offset = self._beside(draft)
+        beside, offset = self._neighbour(draft)
         gap = Gap(Cursor(procedure, beside), offset)
-        made = self._made(procedure, gap)
+        made = self._insert(procedure, gap)
         edit = rewrite.unchanged_rewrite(draft.proc)
         (name, at) = beside[-1]
         rewrite.splice(edit, (*beside[:-1], (name, at + offset)), 0, (self.stmt,))
         return made, Draft(edit.new, draft.numbers)
 
-    def _beside(self, draft: Draft) -> tuple[rewrite.Path, int]:
+    def _neighbour(self, draft: Draft) -> tuple[rewrite.Path, int]:
         """A statement that is there already, and whether the new one comes after it."""
         block, at = self.after.block(self.path), self.path[-1][1]
         for earlier in reversed(block[:at]):
@@ -291,7 +291,7 @@ class _Insertion:
         parent = draft.places[number(self.after.at(self.path[:-1]))]
         return (*parent, (self.path[-1][0], 0)), 0
 
-    def _made(self, procedure: P, gap: Gap[P]) -> P:
+    def _insert(self, procedure: P, gap: Gap[P]) -> P:
         over, leaf = [], self.stmt
         while isinstance(leaf, ir.For):
             assert isinstance(leaf.mode, ir.CudaThreads) and isinstance(leaf.hi, ir.Int)

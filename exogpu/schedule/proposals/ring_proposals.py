@@ -100,9 +100,9 @@ def _make_ring(
     if released:
         new.append((home, _barrier(empty, shape, full)))
         wait = ir.Await(_points(empty, over), temporal, -ring.depth - 1)
-        new.append((ring.producer.start, _within(over, wait)))
+        new.append((ring.producer.start, _wrap_in_loops(over, wait)))
     signal = ir.Arrive(temporal, (_points(full, over),))
-    new.append((ring.producer.end, _within(over, signal)))
+    new.append((ring.producer.end, _wrap_in_loops(over, signal)))
     seen = "cuda_in_order" if ring.plain else "cuda_generic_and_async"
     new.append(
         (ring.consumer.start, ir.Await(ir.Access(full, ring.index), SYNC_TIMELINES[seen], ~0))
@@ -298,7 +298,7 @@ def _points(name: Sym, loops: tuple[ir.For, ...]) -> ir.Access:
     return ir.Access(name, tuple(ir.Point(ir.CVar(loop.iterator)) for loop in loops))
 
 
-def _within(loops: tuple[ir.For, ...], stmt: ir.Stmt) -> ir.Stmt:
+def _wrap_in_loops(loops: tuple[ir.For, ...], stmt: ir.Stmt) -> ir.Stmt:
     """The statement in copies of loops."""
     for loop in reversed(loops):
         stmt = replace(loop, body=(stmt,))

@@ -87,7 +87,7 @@ def _awaiting(draft: Draft, name: Sym, signals: list[Path]) -> Iterator[Move]:
         for n in sorted({0, *depths}):
             for seen in SEEN:
                 element = ir.Access(name, home.coords)
-                yield from _placed(draft, path, ir.Await(element, SYNC_TIMELINES[seen], ~n))
+                yield from _placements(draft, path, ir.Await(element, SYNC_TIMELINES[seen], ~n))
 
 
 def _arriving(draft: Draft, name: Sym, partner: Sym, waits: list[Path]) -> Iterator[Move]:
@@ -98,7 +98,7 @@ def _arriving(draft: Draft, name: Sym, partner: Sym, waits: list[Path]) -> Itera
         index = stmt.barrier.coords
         targets = given_back(name, index, loads) if loads else (ir.Access(name, index),)
         for first in ("cuda_in_order", "cuda_temporal"):
-            yield from _placed(draft, path, ir.Arrive(SYNC_TIMELINES[first], targets))
+            yield from _placements(draft, path, ir.Arrive(SYNC_TIMELINES[first], targets))
 
 
 def _loads(draft: Draft) -> list[ir.CallInstr]:
@@ -106,7 +106,7 @@ def _loads(draft: Draft) -> list[ir.CallInstr]:
     return [call for call in calls if call.trailing is not None]
 
 
-def _placed(draft: Draft, beside: Path, stmt: ir.Stmt) -> Iterator[Move]:
+def _placements(draft: Draft, beside: Path, stmt: ir.Stmt) -> Iterator[Move]:
     """The statement at each place of the block that another one is in, in loops of the same
     threads if those around the other have no work in them."""
     loops: list[ir.For] = []
@@ -190,7 +190,7 @@ class Search:
             if judged.score < self.best.score or len(self.best.found) < len(judged.found):
                 self.best = judged
             if judged.score:
-                for after, cost in self._after(judged):
+                for after, cost in self._successors(judged):
                     self._push(after, node.cost + cost)
             elif self._holds(judged):
                 self.best = judged
@@ -221,7 +221,7 @@ class Search:
         self._in_time()
         return answer.word == "clean"
 
-    def _after(self, judged: Judged) -> list[tuple[Judged, float]]:
+    def _successors(self, judged: Judged) -> list[tuple[Judged, float]]:
         """The drafts that mend something of this one: what the first trouble is that any do."""
         for stages in self._moves(judged):
             better: list[tuple[Judged, float]] = []
@@ -251,7 +251,7 @@ class Search:
     def _often(self, draft: Draft) -> int:
         """Sums up the loops around each added statement: a statement that runs less often is
         better."""
-        added = (draft.places[n] for n in self._added(draft))
+        added = (draft.places[n] for n in self._added_statements(draft))
         return sum(is_sequential(s) for path in added for s in draft.around(path))
 
     def _moves(self, judged: Judged) -> Iterator[Iterable[Iterator[Move]]]:
@@ -271,10 +271,10 @@ class Search:
         told = {trouble_of(v): v for v in violations}
         for violation in sorted(told.values(), key=_rank):
             sizes = self.bench.samples[sample]
-            yield self._for(judged, violation, sizes)
+            yield self._moves_for(judged, violation, sizes)
         yield (edits(draft),)
 
-    def _for(
+    def _moves_for(
         self, judged: Judged, violation: Violation, sizes: Sizes
     ) -> tuple[Iterator[Move], ...]:
         assert judged.program is not None
@@ -290,7 +290,9 @@ class Search:
         """Without what was added and is not needed."""
         self._tell("leaving out what is not needed")
         least = judged
-        order = sorted(self._added(judged.draft), key=lambda n: self._burden(judged.draft, n))
+        order = sorted(
+            self._added_statements(judged.draft), key=lambda n: self._burden(judged.draft, n)
+        )
         steps = (self._removed_statements, self._removed_barriers, self._plainer)
         for draft_of in steps:
             for number in order:
@@ -308,7 +310,7 @@ class Search:
         self._tell("waiting later")
         waits = [
             n
-            for n in self._added(judged.draft)
+            for n in self._added_statements(judged.draft)
             if isinstance(s := judged.draft.statements[n], ir.Await) and s.n >= 0
         ]
         for number in waits:
@@ -323,7 +325,7 @@ class Search:
                     break
         return judged
 
-    def _added(self, draft: Draft) -> list[int]:
+    def _added_statements(self, draft: Draft) -> list[int]:
         return [n for n in draft.statements if n not in self.root.draft.statements]
 
     def _burden(self, draft: Draft, number: int) -> tuple[bool, int]:

@@ -127,7 +127,7 @@ def _drafts(draft: Draft, edit: explain_edits.Edit) -> Iterator[Draft]:
             if gap is not None:
                 yield draft.inserted([(gap, fence((edit.first, edit.second)))])
         case explain_edits.Between() | explain_edits.Widened():
-            yield from _placed(draft, edit)
+            yield from _insert_fences(draft, edit)
         case explain_edits.NewAwait():
             gap = _gap(draft, edit.op.origin.span.line, edit.after)
             if gap is not None and edit.n < 0 and any(map(is_alone, draft.around(gap))):
@@ -196,7 +196,9 @@ def _same_skips(draft: Draft, at: int, n: int) -> Iterator[Move]:
         yield Move("repair", many, draft)
 
 
-def _placed(draft: Draft, edit: explain_edits.Between | explain_edits.Widened) -> Iterator[Draft]:
+def _insert_fences(
+    draft: Draft, edit: explain_edits.Between | explain_edits.Widened
+) -> Iterator[Draft]:
     """A Fence between two statements; in the place of another one that is too narrow."""
     record, check = edit.violation.record, edit.violation.check
     if record is None:
@@ -227,10 +229,10 @@ def move_synchronisation(draft: Draft, which: int, to: int, behind: bool) -> Ite
     if not isinstance(stmt, ir.Fence | ir.Arrive | ir.Await):
         return
     gap = path_after(target) if behind else target
-    inner = _known(draft.proc, gap)
+    inner = _control_variables(draft.proc, gap)
     loops = [s for s in draft.around(old) if isinstance(s, ir.For) and s.iterator not in inner]
     new: ir.Stmt = stmt
-    names = _named(stmt)
+    names = _barriers_of(stmt)
     for loop in reversed(loops):
         if loop.iterator in names:
             if same := next((s for s in inner if s.name == loop.iterator.name), None):
@@ -255,7 +257,7 @@ def _renamed(stmt: ir.Stmt, values: dict[Sym, ir.CExpr]) -> ir.Stmt:
             return stmt
 
 
-def _named(stmt: ir.Stmt) -> frozenset[Sym]:
+def _barriers_of(stmt: ir.Stmt) -> frozenset[Sym]:
     match stmt:
         case ir.Arrive():
             return frozenset[Sym]().union(*map(_variables, stmt.targets))
@@ -273,7 +275,7 @@ def _variables(access: ir.Access) -> frozenset[Sym]:
     return found
 
 
-def _known(proc: ir.Proc, gap: Path) -> list[Sym]:
+def _control_variables(proc: ir.Proc, gap: Path) -> list[Sym]:
     """The control variables at a place, the innermost first."""
     params = [p.name for p in proc.params if isinstance(p, ir.ControlParam)]
     loops = [s.iterator for s in enclosing_statements(proc, gap) if isinstance(s, ir.For)]
@@ -292,7 +294,7 @@ def _gap(draft: Draft, at: int, behind: bool) -> Path | None:
 
 def _element_at_gap(draft: Draft, access: ir.Access, gap: Path) -> ir.Access | None:
     """The element with the iterators of the same names that are known at a place."""
-    known = {s.name: s for s in reversed(_known(draft.proc, gap))}
+    known = {s.name: s for s in reversed(_control_variables(draft.proc, gap))}
     values: dict[Sym, ir.CExpr] = {
         s: ir.CVar(known[s.name]) for s in _variables(access) if s.name in known
     }
@@ -305,10 +307,10 @@ def edits(draft: Draft) -> Iterator[Move]:
     """Every small change of one statement of synchronisation, or of all Awaits of one barrier."""
     for path, stmt in paths(draft.proc):
         if isinstance(stmt, ir.Await):
-            for n in _others(stmt.n):
+            for n in _adjacent_numbers(stmt.n):
                 yield Move("skip", 1, draft.replaced(path, replace(stmt, n=n)))
         if isinstance(stmt, ir.Fence | ir.Arrive | ir.Await):
-            for made in _elsewhere(draft, path, stmt):
+            for made in _other_places(draft, path, stmt):
                 if out_of_scope(made.proc) is None:
                     yield Move("place", 1.5, made)
 
@@ -328,14 +330,14 @@ def removals(draft: Draft, broken: int) -> Iterator[Move]:
             return
     made, many = draft, 0
     while True:
-        found = next((p for p, s in paths(made.proc) if _on(s, name)), None)
+        found = next((p for p, s in paths(made.proc) if _uses_barrier(s, name)), None)
         if found is None:
             break
         made, many = made.without(found), many + 1
     yield Move("removal", many, made)
 
 
-def _on(stmt: ir.Stmt, name: object) -> bool:
+def _uses_barrier(stmt: ir.Stmt, name: object) -> bool:
     match stmt:
         case ir.Arrive():
             return stmt.targets[0].name == name
@@ -345,13 +347,13 @@ def _on(stmt: ir.Stmt, name: object) -> bool:
             return False
 
 
-def _others(n: int) -> Iterator[int]:
+def _adjacent_numbers(n: int) -> Iterator[int]:
     for other in (n + 1, n - 1):
         if (n < 0) == (other < 0):
             yield other
 
 
-def _elsewhere(draft: Draft, path: Path, stmt: ir.Stmt) -> Iterator[Draft]:
+def _other_places(draft: Draft, path: Path, stmt: ir.Stmt) -> Iterator[Draft]:
     """The statement before its neighbour, after it, and out of what holds it."""
     block, at = draft.block(path), path[-1][1]
     which = number(stmt)
