@@ -54,7 +54,7 @@ class Accesses:
             how = f"{variable.swizzle}, {control_text.SIZE_OF[variable.dtype]}"
             return f"{self._pointer(access)}[swizzled<{how}>({offset})]"
         if variable.packed:
-            word, half = self.packed(access)
+            word, half = self.packed_register(access)
             return f"half_of({word}, {half})"
         if variable.held is not None:
             return self._register_text(
@@ -66,7 +66,7 @@ class Accesses:
         """Tests whether an element shares a register with another one."""
         return self.storage[access.name].packed
 
-    def packed(self, access: ir.Access) -> tuple[str, str]:
+    def packed_register(self, access: ir.Access) -> tuple[str, str]:
         """The register of an element that is one of two, and which."""
         variable = self.storage[access.name]
         assert variable.held is not None, "what has no fragment has no elements"
@@ -88,7 +88,7 @@ class Accesses:
         text = self._registers(variable, outer, variable.kept)
         return f"{text}[{control_text.c_control(number, self.control)}]"
 
-    def first(self, access: ir.Access) -> str:
+    def first_element(self, access: ir.Access) -> str:
         """The first element of a window, as an lvalue."""
         return self._element_at(access, [_first_index(c) for c in access.coords])
 

@@ -425,7 +425,7 @@ def _scalar(device: Device, stmt: ir.Assign | ir.Reduce) -> str:
     place = device.access.element
     if not device.access.is_packed(stmt.target):
         return scalar_text.statement(stmt, dtype_of, place)
-    word, half = device.access.packed(stmt.target)
+    word, half = device.access.packed_register(stmt.target)
     return scalar_text.half_statement(
         stmt, dtype_of, place, word, half, paired=stmt in device.paired
     )

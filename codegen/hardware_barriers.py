@@ -48,7 +48,7 @@ class NamedBarriers:
     last: int = LAST
     _taken: dict[tuple[tuple[int, ...], ...], int] = field(default_factory=dict)
 
-    def of(self, tiling: Tiling) -> Named | None:
+    def barrier_of(self, tiling: Tiling) -> Named | None:
         """The barrier of a scope of whole warps; None where it is none, or none is free."""
         if not whole_warps(tiling):
             return None

@@ -411,7 +411,7 @@ def _bytes(host: Host, stmt: ir.CallInstr, parameter: str) -> _Bytes:
 
 
 def _pointer_at(host: Host, access: ir.Access) -> str:
-    text = host.access.first(access)
+    text = host.access.first_element(access)
     spelled = host.names(access.name)
     return _pointer(host, access.name) + text.removeprefix(spelled)
 

@@ -212,7 +212,7 @@ def _emit_named(
 
 def advanced(ring: Ring, number: str) -> str:
     """Counts one.  Where a ring is of a power of two, 2**32 arrivals are as good as none."""
-    if ring.whole:
+    if ring.is_power_of_two:
         return f"++{number};"
     return f"{number} = {number} + 1 == {2 * ring.depth} ? 0 : {number} + 1;"
 
@@ -239,7 +239,7 @@ def count_awaits(barriers: Barriers, name: Sym, more: str) -> Lines:
 def _advanced_by(ring: Ring, number: str, more: str) -> str:
     if more == "1":
         return advanced(ring, number)
-    if ring.whole:
+    if ring.is_power_of_two:
         return f"{number} += {more};"
     return f"{number} = ({number} + {more}) % {2 * ring.depth};"
 
@@ -280,7 +280,7 @@ def _skipping(ring: Ring, awaited: str) -> str:
     """The number of the arrival that the Await of this number waits for."""
     if not ring.skip:
         return awaited
-    if ring.whole:
+    if ring.is_power_of_two:
         return f"{awaited} - {ring.skip}"
     return f"({awaited} + {2 * ring.depth - ring.skip}) % {2 * ring.depth}"
 
