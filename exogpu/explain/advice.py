@@ -238,7 +238,7 @@ class Overlapping:
     first: int
     second: int
 
-    def missing(self, action: str) -> str:
+    def missing_order(self, action: str) -> str:
         """Explains why nothing orders the launches."""
         return (
             f"the launch at line {self.second} is dependent: it may begin before that of line "

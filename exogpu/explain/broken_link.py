@@ -168,7 +168,7 @@ class _Teller:
         reached = self._chain(self._furthest())
         if reached and reached[-1].kind == "launch":
             reached = ()  # which is no news
-        missing, advice = launches.missing(self._action()), launches.advice()
+        missing, advice = launches.missing_order(self._action()), launches.advice()
         return BrokenLink(reached, missing, advice=advice)
 
     def _is_ours(self, op: Op, threads: Threads) -> bool:

@@ -100,10 +100,10 @@ def with_shared_repairs(
         made = repair.changes or changes(repair)
         return replace(one.hazard, help=repair.text, changes=made)
 
-    return once(map(mended, told))
+    return deduplicate_hazards(map(mended, told))
 
 
-def once(hazards: Iterable[Hazard]) -> tuple[Hazard, ...]:
+def deduplicate_hazards(hazards: Iterable[Hazard]) -> tuple[Hazard, ...]:
     """The hazards, those of one Await at which program order blocks as one, at its smallest sizes:
     what the first of them says, with the Arrive that comes too late if one does at these sizes."""
     kept: dict[object, Hazard] = {}

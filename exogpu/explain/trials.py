@@ -71,7 +71,7 @@ class Judge(Protocol):
 class Writer(Protocol):
     """Makes repairs in the procedure that a program was lowered from."""
 
-    def written(self, repair: edits.Repair) -> Iterable[tuple[edits.Repair, amir.Program]]:
+    def write_repair(self, repair: edits.Repair) -> Iterable[tuple[edits.Repair, amir.Program]]:
         """The ways to make a repair that are well-formed, and the program of each."""
 
 
@@ -168,7 +168,7 @@ class Trials:
         if self._writer is None:
             return repair
         with self._budget.spent():
-            ways = iter(self._writer.written(repair))
+            ways = iter(self._writer.write_repair(repair))
         for number in count():
             with self._budget.spent():
                 made, program = next(ways, (None, self._program))

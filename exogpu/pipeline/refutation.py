@@ -199,7 +199,7 @@ class InProcedure:
         self._proc, self._program = proc, program
         self._known: dict[Edit, list[tuple[Repair, Program]]] = {}
 
-    def written(self, repair: Repair) -> Iterator[tuple[Repair, Program]]:
+    def write_repair(self, repair: Repair) -> Iterator[tuple[Repair, Program]]:
         """The ways to make a repair that are well-formed, and the program of each."""
         known = self._known.get(repair.edit)
         if known is not None:
