@@ -212,7 +212,7 @@ def _error(
 # Checking the procedures of one or several targets of the command line.
 
 
-def checked(
+def check_targets(
     targets: list[str],
     at: list[str] | None,
     policy: Policy,

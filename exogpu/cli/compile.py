@@ -84,7 +84,7 @@ def compile_all(units: tuple[Unit, ...], wish: Wish) -> Iterator[Built]:
         if unit.procedure is None:
             yield _failed_build(unit.diagnostics)
         else:
-            folder = places.shared(unit.procedure.name, wish.folder)
+            folder = places.shared_folder(unit.procedure.name, wish.folder)
             yield _compile(unit.procedure, procedures, replace(wish, folder=folder))
 
 

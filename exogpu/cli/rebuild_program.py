@@ -49,7 +49,7 @@ class Sources:
         problems = [_difference(one, certificate, program) for one in named]
         return min(problems, key=bool)
 
-    def derived(self, procedure: str, steps: Sequence[Stepped]) -> Compared:
+    def compare_derivation(self, procedure: str, steps: Sequence[Stepped]) -> Compared:
         """Explains why steps are not those by which the source derives a procedure; None if the
         source is not named."""
         if not self._targets:

@@ -49,7 +49,7 @@ class Line:
     found: recheck.Rechecked | Unread
 
     @property
-    def read(self) -> bool:
+    def is_readable(self) -> bool:
         """Tests whether it could be read as a certificate."""
         return isinstance(self.found, recheck.Rechecked)
 
@@ -124,7 +124,7 @@ def _found_in(folder: Path, sources: Sources) -> tuple[list[Line], tuple[Path, .
 def _derivation(folder: Path, sources: Sources) -> Line | None:
     """Reads the list of a derivation, if the folder has one."""
     try:
-        found = derivation(folder, sources.derived)
+        found = derivation(folder, sources.compare_derivation)
     except ExoGpuError as error:
         return Line(folder, error.diagnostics)
     return None if found is None else Line(folder, found)

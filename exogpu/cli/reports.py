@@ -123,7 +123,7 @@ def snapshots(
     return made
 
 
-def asked(
+def select_procedures(
     old: Sequence[Snapshot], new: Sequence[Snapshot], target: str | None
 ) -> Sequence[Snapshot]:
     """Selects the procedures of the old side: if one procedure of the target was asked for, that

@@ -92,7 +92,7 @@ def _procedure(one: ProcedureChange) -> Iterator[str]:
     if one.claims:
         yield "#### Obligations"
         yield ""
-        yield from _list_items([told(claim) for claim in one.claims], "- ")
+        yield from _list_items([claim_line(claim) for claim in one.claims], "- ")
         yield ""
     if not one.comparable:
         yield "Of the old side there is a certificate alone: chains and sources are not compared."
@@ -110,7 +110,7 @@ def unproved(one: ProcedureChange) -> str:
     return f"{when}: obligations that hold are not compared, nor what needs a statement."
 
 
-def told(claim: ClaimChange) -> str:
+def claim_line(claim: ClaimChange) -> str:
     """A changed obligation on one line."""
     match claim.change:
         case "new":

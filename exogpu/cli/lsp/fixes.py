@@ -123,7 +123,7 @@ class _Trials:
         """The verdict on the changed text; None where it has none, or the time is up."""
         if any(one.span.file != self.path for one in change):
             return None
-        changed = applied(text, change)
+        changed = apply_change(text, change)
         if changed not in self.known:
             self.known[changed] = self._try(changed)
         return self.known[changed]
@@ -212,7 +212,7 @@ def _all(trials: _Trials, first: _Tried) -> _Tried | None:
 # --- text ---------------------------------------------------------------------------------------
 
 
-def applied(text: str, change: Change) -> str:
+def apply_change(text: str, change: Change) -> str:
     """The text with the replacements of a change made; its line ends are those of the text."""
     lines = text.splitlines(keepends=True)
     end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"

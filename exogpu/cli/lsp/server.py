@@ -196,7 +196,7 @@ class Checker:
             self._publish(document.uri, documents.diagnostics(document, self.text(document)))
             self._refresh()
         if document.complete.is_set():
-            self._worker.done(number)
+            self._worker.finish_job(number)
             self._running = None
             if any(one.dirty for one in self._documents.values()) and self._timer is None:
                 self._schedule(0.0)

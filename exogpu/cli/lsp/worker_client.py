@@ -67,7 +67,7 @@ class Worker:
             self._current = None
             await self._send({})
 
-    def done(self, number: int) -> None:
+    def finish_job(self, number: int) -> None:
         """All of a job has been told."""
         if self._current is not None and self._current[0] == number:
             self._current = None
