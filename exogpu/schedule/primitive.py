@@ -150,14 +150,14 @@ def _accepted(name: str, old: Proc, edits: Iterable[Rewrite]) -> Rewrite:
         entry, refusal = step_cache.key(last), None
         accepted = None if entry is None else step_cache.load(entry)
         if accepted is None:
-            refusal = refused(name, last)
+            refusal = refusal_of(name, last)
             accepted = refusal is None
             if entry is not None and (refusal is None or refusal.code != "X993"):
                 step_cache.store(entry, accepted)
         if accepted:
             return last
     assert last is not None
-    refusal = refusal or refused(name, last)
+    refusal = refusal or refusal_of(name, last)
     if refusal is None:
         return last
     raise ExoGpuError([refusal])
@@ -168,7 +168,7 @@ def _assumed(edit: Rewrite) -> tuple[str, ...]:
     return tuple(sorted({a for one in _stages(edit) for a in one.assumed}))
 
 
-def refused(name: str, edit: Rewrite) -> Diagnostic | None:
+def refusal_of(name: str, edit: Rewrite) -> Diagnostic | None:
     """Returns the diagnostic that refuses a rewriting; None if it is accepted."""
     lost = out_of_scope(edit.new)
     if lost is not None:

@@ -246,7 +246,7 @@ class _Copies:
         return tuple(self.stmt(stmt) for stmt in block)
 
     def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
-        new = self.made(stmt)
+        new = self.copy_statement(stmt)
         old = self.edit.followed.get(stmt, stmt)
         origin = self.edit.origins.get(stmt)
         if origin is None:
@@ -260,7 +260,7 @@ class _Copies:
             self.edit.inner[new, *site[1:]] = images
         return new
 
-    def made(self, stmt: ir.Stmt) -> ir.Stmt:
+    def copy_statement(self, stmt: ir.Stmt) -> ir.Stmt:
         values = self.values
         match stmt:
             case ir.For():

@@ -119,7 +119,7 @@ def synchronise(
         raise ExoGpuError(wrong)
     bench = Bench(Policy.of(policy), start + seconds)
     draft = Draft(numbered(without_slots(procedure), numbers := Numbers()), numbers)
-    root = bench.judged(draft)
+    root = bench.judge_draft(draft)
     assert root is not None  # it has no samples yet, and was found to be well-formed
     if root.program is not None:
         answer = bench.answer(root.program)
@@ -127,13 +127,13 @@ def synchronise(
             return _no_synchronisation(bench, root, root, start, answer.reason)
         if answer.word == "refuted":
             bench.gathers(root.program, answer.sizes)
-            root = bench.judged(draft) or root
+            root = bench.judge_draft(draft) or root
     said = _Line(progress)
     search = Search(bench, root, said, count == 1)
     proposals: list[Proposal[P]] = []
     reason = ""
     try:
-        for found in search.found():
+        for found in search.proved_drafts():
             proposal = _proposed(procedure, search, found, policy)
             if isinstance(proposal, str):
                 search.doubts.append(proposal)
@@ -167,7 +167,7 @@ def _proposed(
         made = replay_draft(procedure, search.root.draft, found.draft)
     except ExoGpuError as refusal:
         return refusal.diagnostics[0].message
-    verdict = made.check(policy=policy, timeout=max(search.bench.left, 1.0))
+    verdict = made.check(policy=policy, timeout=max(search.bench.seconds_left, 1.0))
     if verdict.word != "proved":
         hazard = next((h.message for h in verdict.hazards), "")
         return verdict.reason or f"what was found is {verdict.word}: {hazard}"

@@ -38,7 +38,9 @@ class _Event:
 def witness(checker: Checker, names: Names) -> step_witness.Witness:
     """Finds the witness of a step. Raises IslGaveUpError."""
     found = _Finder(checker, names)
-    return step_witness.Witness(found.kept(), found.overwritten(), found.found(), found.zeros())
+    return step_witness.Witness(
+        found.kept_places(), found.next_writes(), found.last_writes(), found.zeros()
+    )
 
 
 class _Finder:
@@ -95,12 +97,12 @@ class _Finder:
     def _images(self) -> isl_unions.Relation:
         """From old writes to what they are now."""
         checker = self._checker
-        return isl_unions.of_inputs(isl_unions.inverse(checker.images), checker.was.written)
+        return isl_unions.of_inputs(isl_unions.inverse(checker.images), checker.was.write_events)
 
-    def kept(self) -> dict[int, tuple[step_witness.Kept, ...]]:
+    def kept_places(self) -> dict[int, tuple[step_witness.Kept, ...]]:
         """Finds the new places of old statements."""
         found: dict[int, list[step_witness.Kept]] = {}
-        for old, new, branches in functions(self._images, self._checker.was.written):
+        for old, new, branches in functions(self._images, self._checker.was.write_events):
             kept = found.setdefault(self._events[old].statement, [])
             for branch in branches:
                 kept.append(
@@ -110,16 +112,18 @@ class _Finder:
                 )
         return {old: tuple(kept) for old, kept in sorted(found.items())}
 
-    def overwritten(self) -> dict[int, tuple[step_witness.At, ...]]:
+    def next_writes(self) -> dict[int, tuple[step_witness.At, ...]]:
         """Finds, for each lost old write, the next writes of its element that are kept."""
         checker, was = self._checker, self._checker.was
-        lost = isl_unions.without(was.written, checker.kept)
+        lost = isl_unions.without(was.write_events, checker.kept_events)
         if isl_unions.is_empty(lost):
             return {}
-        over = isl_unions.of_inputs(checker.overwriting, checker.kept)
+        over = isl_unions.of_inputs(checker.overwriting, checker.kept_events)
         dropped = isl_unions.of_inputs(was.cells, lost)
-        later = was.before(over, dropped)
-        first = isl_unions.subtract(later, isl_unions.compose(was.before(over, over), later))
+        later = was.earlier_events(over, dropped)
+        first = isl_unions.subtract(
+            later, isl_unions.compose(was.earlier_events(over, over), later)
+        )
         found: dict[int, dict[step_witness.At, None]] = {
             self._events[n].statement: {} for n in isl_unions.names(lost)
         }
@@ -130,9 +134,9 @@ class _Finder:
 
     # --- what reads find --------------------------------------------------------------------
 
-    def found(self) -> dict[step_witness.Reader, tuple[step_witness.Found, ...]]:
+    def last_writes(self) -> dict[step_witness.Reader, tuple[step_witness.Found, ...]]:
         """The last write of what each read finds that stands for something."""
-        flow = self._checker.found
+        flow = self._checker.read_flow
         readers = isl_unions.inputs(flow.reads)
         found: dict[step_witness.Reader, list[step_witness.Found]] = {}
         for name, one in self._sources(flow.last, readers):
@@ -153,12 +157,12 @@ class _Finder:
 
     def zeros(self) -> dict[tuple[int, int], step_witness.Zero]:
         """The reads that find zero, and whose zero a sum adds that stands for nothing."""
-        idle = self._checker.found.idle
+        idle = self._checker.read_flow.idle
         if idle is None or isl_unions.is_empty(idle):
             return {}
         of = Accessed(self._checker.new)
         known = Zeros(of)
-        told = dict(cases(known.reads, of.read))
+        told = dict(cases(known.reads, of.read_events))
         wrote: dict[str, list[step_witness.Found]] = {}
         for name, one in self._sources(isl_unions.of_inputs(known.last, known.reads), known.reads):
             wrote.setdefault(name, []).append(one)

@@ -265,7 +265,7 @@ class Comparison:
         self.must_match(
             isl_unions.compose(mine, one.given), isl_unions.compose(its, other.given), given=True
         )
-        return self.made(pairs, one, other)
+        return self.match_expressions(pairs, one, other)
 
     def must_match(
         self, left: isl_unions.Relation, right: isl_unions.Relation, *, given: bool
@@ -299,7 +299,9 @@ class Comparison:
 
     # --- expressions ------------------------------------------------------------------------
 
-    def made(self, pairs: isl_unions.Relation, one: Sums, other: Sums) -> isl_unions.Relation:
+    def match_expressions(
+        self, pairs: isl_unions.Relation, one: Sums, other: Sums
+    ) -> isl_unions.Relation:
         """Matches terms that are expressions; what their reads find is left to show."""
         mine, its = isl_unions.sides(pairs)
         left, right = isl_unions.compose(mine, one.made), isl_unions.compose(its, other.made)
@@ -373,7 +375,7 @@ class Comparison:
 
     @staticmethod
     def writes(of: Terms, place: Place) -> isl_unions.Points:
-        return isl_unions.of_names(of.of.written, [place.events[-1].name])
+        return isl_unions.of_names(of.of.write_events, [place.events[-1].name])
 
     def one_to_one(
         self,

@@ -58,13 +58,13 @@ class Accessed:
         variables = self.program.variables
         pieces = [
             f"{tuple_of(place, event)} -> {cell(variables[event.access.name], event.access, {})}"
-            for place, event in self.chosen(choice)
+            for place, event in self.select_events(choice)
         ]
         return isl_unions.of_inputs(
             isl_unions.relation(self.params, pieces), self.points_of(choice)
         )
 
-    def chosen(self, choice: Choice) -> Iterator[tuple[Place, Event]]:
+    def select_events(self, choice: Choice) -> Iterator[tuple[Place, Event]]:
         """Some events, each with its statement."""
         for place in self.program.places:
             for event in place.events:
@@ -77,12 +77,12 @@ class Accessed:
         return isl_unions.inputs(self.cells)
 
     @cached_property
-    def written(self) -> isl_unions.Points:
+    def write_events(self) -> isl_unions.Points:
         """The events that write."""
         return self.points_of(writes)
 
     @cached_property
-    def read(self) -> isl_unions.Points:
+    def read_events(self) -> isl_unions.Points:
         """The events that read."""
         return self.points_of(touches)
 
@@ -90,7 +90,7 @@ class Accessed:
         """Some events."""
         clipped: list[str] = []
         plain: dict[str, tuple[Place, list[str]]] = {}
-        for place, event in self.chosen(choice):
+        for place, event in self.select_events(choice):
             if event.within:
                 clipped.append(instances(place, event))
             else:
@@ -109,7 +109,7 @@ class Accessed:
             self._domains[place.name] = isl_unions.repeated_points(self.params, piece, names)
         return self._domains[place.name]
 
-    def before(
+    def earlier_events(
         self, later: isl_unions.Relation, sooner: isl_unions.Relation
     ) -> isl_unions.Relation:
         """From each event to the sooner ones on the same element."""

@@ -50,7 +50,7 @@ def stage_mem(
             stage = _Stage(
                 unchanged_rewrite(proc), whole, declared, new_variable(name), memory, guarded
             )
-            new = stage.made(stmts, copies_in, writes_it)
+            new = stage.with_copies(stmts, copies_in, writes_it)
             splice(stage.edit, path, len(stmts), new)
             yield stage.edit
 
@@ -112,7 +112,7 @@ class _Stage:
         self.lows = [c.lo for c in window.coords if isinstance(c, ir.Interval)]
         self.extents = [minus(c.hi, c.lo) for c in window.coords if isinstance(c, ir.Interval)]
 
-    def made(self, stmts: ir.Block, copies_in: bool, copies_out: bool) -> ir.Block:
+    def with_copies(self, stmts: ir.Block, copies_in: bool, copies_out: bool) -> ir.Block:
         """The statements with the copies around them."""
         span = stmts[0].span
         tile = ir.Alloc(self.name, self.declared.dtype, tuple(self.extents), self.memory, span=span)
