@@ -208,13 +208,13 @@ def arrivals_before_writes(
 
     def after_block(block: ir.Block, dirty: _Dirty) -> _Dirty:
         for stmt in block:
-            dirty = one(stmt, dirty)
+            dirty = after_statement(stmt, dirty)
         return dirty
 
     def residing(dirty: _Dirty) -> _Dirty:
         return frozenset(access for access in dirty if access[0] in resides)
 
-    def one(stmt: ir.Stmt, dirty: _Dirty) -> _Dirty:
+    def after_statement(stmt: ir.Stmt, dirty: _Dirty) -> _Dirty:
         match stmt:
             case ir.For(mode=ir.CudaTasks()):
                 # Nothing orders two tasks: none has writes of another one to publish, but to what
