@@ -148,7 +148,7 @@ def _contracts(violation: Violation, program: amir.Program | None) -> str:
     if program is None:
         return ""
     sites = (violation.record, violation.check)
-    read = set[str]().union(*(_read(program, op) for op in sites if op is not None))
+    read = set[str]().union(*(_index_arrays(program, op) for op in sites if op is not None))
     found = [(name, of) for name, of in violation.contents if name in read]
     broken = [told for name, of in found for told in _broken_contracts(name, of)]
     if not broken:
@@ -156,7 +156,7 @@ def _contracts(violation: Violation, program: amir.Program | None) -> str:
     return f"if it is so, {' or '.join(broken)}; else write different elements, or add atomically"
 
 
-def _read(program: amir.Program, op: amir.Op) -> set[str]:
+def _index_arrays(program: amir.Program, op: amir.Op) -> set[str]:
     """The arrays whose values tell which elements a statement accesses, and when."""
     names: set[Sym] = set()
     arrays: set[str] = set()
