@@ -164,7 +164,7 @@ def _same_results(one: ir.Proc, other: ir.Proc, most: float, budget: int) -> Equ
     """The same; raises Intricate where a relation has more pieces than `most`, IslGaveUpError where
     `budget` is spent."""
     try:
-        called = _called(one, separate_roundings(other))
+        called = _with_parameters(one, separate_roundings(other))
         both = replace(separate_roundings(one), preconditions=called.preconditions)
         with limited(budget):
             first, second = (program(both, "P"), program(called, "Q"))
@@ -179,7 +179,7 @@ def _same_results(one: ir.Proc, other: ir.Proc, most: float, budget: int) -> Equ
     return Equivalence("equivalent")
 
 
-def _called(one: ir.Proc, other: ir.Proc) -> ir.Proc:
+def _with_parameters(one: ir.Proc, other: ir.Proc) -> ir.Proc:
     """The second, with the parameters of the first: these call it."""
     if len(one.params) != len(other.params):
         raise Differ("they have not as many parameters")
