@@ -54,30 +54,32 @@ class Accesses:
             how = f"{variable.swizzle}, {control_text.SIZE_OF[variable.dtype]}"
             return f"{self._pointer(access)}[swizzled<{how}>({offset})]"
         if variable.packed:
-            word, half = self.packed(access)
+            word, half = self.packed_register(access)
             return f"half_of({word}, {half})"
         if variable.held is not None:
-            return self._held(access, variable, variable.held.register(self._inside(access)))
-        return self._at(access, firsts)
+            return self._register_text(
+                access, variable, variable.held.register(self._tile_indices(access))
+            )
+        return self._element_at(access, firsts)
 
     def is_packed(self, access: ir.Access) -> bool:
         """Tests whether an element shares a register with another one."""
         return self.storage[access.name].packed
 
-    def packed(self, access: ir.Access) -> tuple[str, str]:
+    def packed_register(self, access: ir.Access) -> tuple[str, str]:
         """The register of an element that is one of two, and which."""
         variable = self.storage[access.name]
         assert variable.held is not None, "what has no fragment has no elements"
-        register = variable.held.register(self._inside(access))
+        register = variable.held.register(self._tile_indices(access))
         half = without_thread(ir.Mod(register, 2), access, self.control)
-        word = self._held(access, variable, ir.FloorDiv(register, 2))
+        word = self._register_text(access, variable, ir.FloorDiv(register, 2))
         return word, control_text.c_control(half, self.control)
 
-    def _inside(self, access: ir.Access) -> list[ir.CExpr]:
+    def _tile_indices(self, access: ir.Access) -> list[ir.CExpr]:
         rank = self.storage[access.name].tile_rank
         return [_first_index(c) for c in access.coords[len(access.coords) - rank :]]
 
-    def _held(self, access: ir.Access, variable: Storage, register: ir.CExpr) -> str:
+    def _register_text(self, access: ir.Access, variable: Storage, register: ir.CExpr) -> str:
         """One of the registers of a thread that hold a tile."""
         outer = [_first_index(c) for c in access.coords]
         for d in variable.kept:
@@ -86,9 +88,9 @@ class Accesses:
         text = self._registers(variable, outer, variable.kept)
         return f"{text}[{control_text.c_control(number, self.control)}]"
 
-    def first(self, access: ir.Access) -> str:
+    def first_element(self, access: ir.Access) -> str:
         """The first element of a window, as an lvalue."""
-        return self._at(access, [_first_index(c) for c in access.coords])
+        return self._element_at(access, [_first_index(c) for c in access.coords])
 
     def operand(self, access: ir.Access, distributed: int) -> Operand:
         """A window; its first `distributed` interval coordinates belong to the threads."""
@@ -99,8 +101,8 @@ class Accesses:
         firsts = [_first_index(c) for c in access.coords]
         if variable.space is Space.REGISTER:
             return self._register(access, variable, firsts, window, dtype)
-        text = f"&{self._at(access, firsts)}"
-        extents = tuple(_below(variable, d) for d in window)
+        text = f"&{self._element_at(access, firsts)}"
+        extents = tuple(_inner_extents(variable, d) for d in window)
         return Operand(text, tuple(map(self._stride, extents)), dtype, extents=extents)
 
     def _register(
@@ -121,10 +123,10 @@ class Accesses:
                 "put the window's dimension last",
             )
         if not inside:
-            return Operand(self._at(access, firsts), (), dtype)
+            return Operand(self._element_at(access, firsts), (), dtype)
         if control_text.simplify(firsts[inside[0]], self.control.constants) == ir.Int(0):
             return Operand(self._registers(variable, firsts, variable.kept[:-1]), ("1",), dtype)
-        return Operand(f"&{self._at(access, firsts)}", ("1",), dtype)
+        return Operand(f"&{self._element_at(access, firsts)}", ("1",), dtype)
 
     def _tiles(
         self,
@@ -159,7 +161,7 @@ class Accesses:
             f"{control_text.c_control(_first_index(access.coords[0]), self.control)})"
         )
 
-    def _at(self, access: ir.Access, firsts: Sequence[ir.CExpr]) -> str:
+    def _element_at(self, access: ir.Access, firsts: Sequence[ir.CExpr]) -> str:
         """The element, or the fragment of a register tile, at the given indices."""
         variable = self.storage[access.name]
         if variable.space is Space.REGISTER:
@@ -215,7 +217,7 @@ class Accesses:
         return text if len(extents) == 1 else f"(long long){text}"
 
 
-def _below(variable: Storage, dim: int) -> tuple[ir.CExpr, ...]:
+def _inner_extents(variable: Storage, dim: int) -> tuple[ir.CExpr, ...]:
     """The extents of what lies between one index of a dimension and the next."""
     return tuple(variable.shape[d] for d in variable.kept if d > dim)
 

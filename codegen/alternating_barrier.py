@@ -132,7 +132,7 @@ def _inputs(declared: Declared, alloc: ir.BarrierAlloc, uses: Sequence[Use]) -> 
     """The dimensions that tell elements apart, by the names that they get in relations."""
     inputs: dict[str, int] = {}
     for d in range(len(alloc.shape)):
-        read = [_read(use.access.coords[d]) for use in uses]
+        read = [_variables_of(use.access.coords[d]) for use in uses]
         chosen = any(
             r & thread_iterators(u.where, declared) for r, u in zip(read, uses, strict=True)
         )
@@ -141,7 +141,7 @@ def _inputs(declared: Declared, alloc: ir.BarrierAlloc, uses: Sequence[Use]) -> 
     return inputs
 
 
-def _read(coord: ir.Coord) -> frozenset[Sym]:
+def _variables_of(coord: ir.Coord) -> frozenset[Sym]:
     return frozenset(control_variables(coord.at)) if isinstance(coord, ir.Point) else frozenset()
 
 

@@ -55,14 +55,14 @@ class Claim:
     @property
     def open(self) -> guarantees.Facts:
         """Returns the facts that the claim takes and the rows do not guarantee."""
-        return self._without(None)
+        return self._facts_without(None)
 
     @property
     def kept_by(self) -> tuple[str, ...]:
         """The rows without each of which it would be open."""
-        return tuple(row for row in self.sequence.rows if self._without(row))
+        return tuple(row for row in self.sequence.rows if self._facts_without(row))
 
-    def _without(self, row: str | None) -> guarantees.Facts:
+    def _facts_without(self, row: str | None) -> guarantees.Facts:
         rows = [r for r in self.sequence.rows if r != row]
         known = guarantees.facts_after(rows, self.before, self.carried or self.before.issued)
         return guarantees.ordering_facts(self.before, self.after) - known
@@ -154,7 +154,7 @@ def claims(sequence: Lowering) -> Iterator[Claim]:
             if before.timeline in sync.full(first):
                 starts.append(frozenset())
             if first.transitive or before.timeline in sync.full(first):
-                starts += _carried(before)
+                starts += _carried_facts(before)
         for start in starts:
             for later in guarantees.KINDS:
                 level = _level(before, start, later, second)
@@ -184,7 +184,7 @@ def stored_only(sequence: Lowering) -> bool:
     )
 
 
-def _carried(kind: guarantees.Kind) -> list[guarantees.Facts]:
+def _carried_facts(kind: guarantees.Kind) -> list[guarantees.Facts]:
     """Returns facts that an earlier synchronisation may have established: an access shown to an
     ordinary timeline or its own, and, from the generic proxy, to the async proxy too."""
     if kind.proxy == "flag":

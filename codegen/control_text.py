@@ -169,7 +169,7 @@ def c_factor(expr: ir.CExpr, control: Control) -> str:
 
 
 def _control(expr: ir.CExpr, control: Control, needed: int) -> str:
-    def inner(term: ir.CExpr, strength: int) -> str:
+    def operand(term: ir.CExpr, strength: int) -> str:
         return _control(term, control, strength)
 
     match expr:
@@ -178,23 +178,23 @@ def _control(expr: ir.CExpr, control: Control, needed: int) -> str:
         case ir.CVar():
             return control.name(expr.name)
         case ir.Add(left, ir.Int(value)) if value < 0:
-            return _wrap(f"{inner(left, _SUM)} - {-value}", _SUM, needed)
+            return _wrap(f"{operand(left, _SUM)} - {-value}", _SUM, needed)
         case ir.Add():
-            text = f"{inner(expr.left, _SUM)} + {inner(expr.right, _PRODUCT)}"
+            text = f"{operand(expr.left, _SUM)} + {operand(expr.right, _PRODUCT)}"
             return _wrap(text, _SUM, needed)
         case ir.Sub():
-            text = f"{inner(expr.left, _SUM)} - {inner(expr.right, _PRODUCT)}"
+            text = f"{operand(expr.left, _SUM)} - {operand(expr.right, _PRODUCT)}"
             return _wrap(text, _SUM, needed)
         case ir.Mul():
-            return _wrap(f"{expr.factor} * {inner(expr.term, _UNARY)}", _PRODUCT, needed)
+            return _wrap(f"{expr.factor} * {operand(expr.term, _UNARY)}", _PRODUCT, needed)
         case ir.FloorDiv():
             if not is_nonnegative(expr.term, control):
-                return f"floor_div({inner(expr.term, _OR)}, {expr.divisor})"
-            return _wrap(f"{inner(expr.term, _PRODUCT)} / {expr.divisor}", _PRODUCT, needed)
+                return f"floor_div({operand(expr.term, _OR)}, {expr.divisor})"
+            return _wrap(f"{operand(expr.term, _PRODUCT)} / {expr.divisor}", _PRODUCT, needed)
         case ir.Mod():
             if not is_nonnegative(expr.term, control):
-                return f"floor_mod({inner(expr.term, _OR)}, {expr.divisor})"
-            return _wrap(f"{inner(expr.term, _PRODUCT)} % {expr.divisor}", _PRODUCT, needed)
+                return f"floor_mod({operand(expr.term, _OR)}, {expr.divisor})"
+            return _wrap(f"{operand(expr.term, _PRODUCT)} % {expr.divisor}", _PRODUCT, needed)
         case _:
             assert_never(expr)
 

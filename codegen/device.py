@@ -112,14 +112,14 @@ def block(device: Device, statements: ir.Block) -> codegen_names.Lines:
         after: codegen_names.Lines = []
         used: set[Sym] = set()
         for stmt, lines, spelled in reversed(made):
-            if _needed(device, stmt, lines, after, used):
+            if _is_needed(device, stmt, lines, after, used):
                 after = [*lines, *after]
                 used |= spelled
         device.names.use(used)
         return after
 
 
-def _needed(
+def _is_needed(
     device: Device,
     stmt: ir.Stmt,
     lines: codegen_names.Lines,
@@ -341,11 +341,11 @@ def _unrolled(device: Device, stmt: ir.For, lo: ir.CExpr, hi: ir.CExpr) -> bool:
     return any(
         stmt.iterator in control_variables(index)
         for inner in walk(stmt.body)
-        for index in _chosen(device, inner)
+        for index in _register_indices(device, inner)
     )
 
 
-def _chosen(device: Device, stmt: ir.Stmt) -> Iterator[ir.CExpr]:
+def _register_indices(device: Device, stmt: ir.Stmt) -> Iterator[ir.CExpr]:
     """Yields the expressions that choose the registers of a statement: indices, and, beside a tile,
     the operands that choose an instruction's part."""
     used = [a for a in accesses(stmt) if a.name in device.storage]
@@ -419,11 +419,13 @@ def allocation(device: Device, stmt: ir.Alloc) -> codegen_names.Lines:
 
 
 def _scalar(device: Device, stmt: ir.Assign | ir.Reduce) -> str:
-    def of(name: Sym) -> DataType:
+    def dtype_of(name: Sym) -> DataType:
         return device.storage[name].dtype
 
     place = device.access.element
     if not device.access.is_packed(stmt.target):
-        return scalar_text.statement(stmt, of, place)
-    word, half = device.access.packed(stmt.target)
-    return scalar_text.half_statement(stmt, of, place, word, half, paired=stmt in device.paired)
+        return scalar_text.statement(stmt, dtype_of, place)
+    word, half = device.access.packed_register(stmt.target)
+    return scalar_text.half_statement(
+        stmt, dtype_of, place, word, half, paired=stmt in device.paired
+    )

@@ -52,7 +52,7 @@ def joined(device: Device, stmt: ir.Stmt, rows: Iterable[str]) -> Lines:
     lines: Lines = []
     for key in rows:
         match key:
-            case "fence warps" if (found := device.named.of(tiling)) is not None:
+            case "fence warps" if (found := device.named.barrier_of(tiling)) is not None:
                 number = c_control(found.number, device.control)
                 lines += sync.emit(key, id=number, threads=found.threads)
             case "fence lanes" if (lanes := adjacent_lanes(tiling)) is not None:
@@ -177,7 +177,7 @@ def is_flag(device: Device, access: ir.Access) -> bool:
 def arrive(device: Device, stmt: ir.Arrive) -> Lines:
     """All threads meet, then one raises the count."""
     _ordinary(stmt, frozenset({ORDINARY}))
-    pointer = f"&{device.access.first(stmt.targets[0])}"
+    pointer = f"&{device.access.first_element(stmt.targets[0])}"
     return [*_meeting(device, stmt), *_by_one(device, stmt, "arrive flag", flag=pointer)]
 
 
@@ -190,7 +190,7 @@ def wait(device: Device, stmt: ir.Await) -> Lines:
     ]
     for condition, value in reversed(cases):
         text = f"({condition}) ? {value} : ({text})"
-    pointer = f"&{device.access.first(stmt.barrier)}"
+    pointer = f"&{device.access.first_element(stmt.barrier)}"
     waited = _by_one(device, stmt, "await flag", flag=pointer, count=text)
     told = proxies.after_others(rows_place(device, stmt))
     return [*waited, *_meeting(device, stmt), *told]

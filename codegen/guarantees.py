@@ -98,7 +98,7 @@ class Effect:
     asks: Facts
     gives: Facts
 
-    def on(self, kind: Kind, known: Facts) -> Facts:
+    def apply_to(self, kind: Kind, known: Facts) -> Facts:
         """Returns the facts after the row."""
         mine = self.timelines == "all" or kind.timeline in map(SHORT.get, self.timelines.split())
         return known | self.gives if mine and self.asks <= known else known
@@ -169,7 +169,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
 def facts_after(rows: Iterable[str], kind: Kind, known: Facts) -> Facts:
     """Returns the facts about an access after the rows, in order."""
     for row in rows:
-        known = EFFECTS[row].on(kind, known)
+        known = EFFECTS[row].apply_to(kind, known)
     return known
 
 

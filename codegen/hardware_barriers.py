@@ -48,7 +48,7 @@ class NamedBarriers:
     last: int = LAST
     _taken: dict[tuple[tuple[int, ...], ...], int] = field(default_factory=dict)
 
-    def of(self, tiling: Tiling) -> Named | None:
+    def barrier_of(self, tiling: Tiling) -> Named | None:
         """The barrier of a scope of whole warps; None where it is none, or none is free."""
         if not whole_warps(tiling):
             return None
@@ -228,10 +228,10 @@ class _Walk:
             case ir.Await() if self.is_sync(stmt.barrier.name):
                 if _Turn.NONE in states or stmt.n != 0:
                     raise _refusal("an Await of the cluster may have no Arrive to wait for", stmt)
-                self.reached(stmt, states)
+                self.check_states(stmt, states)
                 return frozenset({_Turn.NONE})
             case ir.Fence() if self.is_of_cluster(stmt):
-                self.reached(stmt, states)
+                self.check_states(stmt, states)
                 return frozenset(map(_after_fence, states))
             case _:
                 return states
@@ -258,7 +258,7 @@ class _Walk:
         joins = not stmt.launches and tiling is not None
         return joins and tiling is not None and scope_of(tiling) is Scope.CLUSTER
 
-    def reached(self, stmt: ir.Fence | ir.Await, states: States) -> None:
+    def check_states(self, stmt: ir.Fence | ir.Await, states: States) -> None:
         """Checks that the emitted text does not depend on the execution. Raises ExoGpuError where
         it would."""
         self.seen[stmt] = self.seen.get(stmt, frozenset()) | states

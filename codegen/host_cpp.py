@@ -256,7 +256,7 @@ def _launch(host: Host, kernel: Kernel) -> Lines:
             made.append(f"int sizes[] = {{{narrowed}}};")
         made.append(f"void* arguments[] = {{{', '.join(values)}}};")
         shape = f"{kernel.cluster_dim}, {kernel.block_dim}, {kernel.shared_bytes}"
-        rest = f"{shape}, arguments, stream{_how(kernel)}"
+        rest = f"{shape}, arguments, stream{_launch_options(kernel)}"
         inside = [*_check_limits(host, kernel), f"const long long task_count = {most};"]
         made.append(f"TRY(launch({kernel.text.name}, task_count, {rest}));")
         # Of an array without elements there is no map, and without tasks none is asked for.
@@ -266,7 +266,7 @@ def _launch(host: Host, kernel: Kernel) -> Lines:
     return braces("", inside)
 
 
-def _how(kernel: Kernel) -> str:
+def _launch_options(kernel: Kernel) -> str:
     """The last argument of `launch`, without what is as usual at its end."""
     told = [
         ("early", "launched" if kernel.dependent else "false"),
@@ -407,19 +407,19 @@ def _bytes(host: Host, stmt: ir.CallInstr, parameter: str) -> _Bytes:
     run = run_of(variable, window, stmt)
     counts = (c_factor(n, host.control) for n in run.extents)
     count = " * ".join([f"(size_t){SIZE_OF[variable.dtype]}", *counts])
-    return _Bytes(f"&{_at(host, window)}", count)
+    return _Bytes(f"&{_pointer_at(host, window)}", count)
 
 
-def _at(host: Host, access: ir.Access) -> str:
-    text = host.access.first(access)
+def _pointer_at(host: Host, access: ir.Access) -> str:
+    text = host.access.first_element(access)
     spelled = host.names(access.name)
     return _pointer(host, access.name) + text.removeprefix(spelled)
 
 
 def _scalar(host: Host, stmt: ir.Assign | ir.Reduce) -> str:
-    def of(name: Sym) -> DataType:
+    def dtype_of(name: Sym) -> DataType:
         return host.storage[name].dtype
 
-    if any(scalar_text.halves(stmt, of)):
+    if any(scalar_text.halves(stmt, dtype_of)):
         raise _unsupported(stmt, "16-bit elements are computed with in kernels only")
-    return scalar_text.statement(stmt, of, lambda access: _at(host, access))
+    return scalar_text.statement(stmt, dtype_of, lambda access: _pointer_at(host, access))

@@ -61,7 +61,7 @@ def slot_counters(
     """
     found: dict[Sym, dict[int, SlotCounter]] = {}
     counting = {s: _threads(s, facts) for s in walk(launch.body) if isinstance(s, ir.Arrive)}
-    for name, loop in _bound(launch):
+    for name, loop in _slot_loops(launch):
         assert isinstance(loop.hi, ir.Int)
         missing = (
             arrive
@@ -85,7 +85,7 @@ def slot_counters(
     return found
 
 
-def _bound(launch: ir.DeviceFunction) -> Iterator[tuple[Sym, ir.For]]:
+def _slot_loops(launch: ir.DeviceFunction) -> Iterator[tuple[Sym, ir.For]]:
     for stmt in walk(launch.body):
         if isinstance(stmt, ir.For) and isinstance(stmt.mode, ir.Slot):
             yield stmt.mode.barrier, stmt

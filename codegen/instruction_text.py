@@ -102,7 +102,7 @@ def grouped(template: str, stmt: ir.CallInstr) -> str:
     numbers = {p.name.name for p, argument in pairs if not isinstance(argument, ir.Access)}
     data = {p.name.name for p in stmt.instr.params} - numbers
 
-    def one(found: re.Match[str]) -> str:
+    def parenthesise(found: re.Match[str]) -> str:
         before = template[: found.start()].rstrip()[-1:]
         after = template[found.end() :].lstrip()[:1]
         weak = False
@@ -112,7 +112,7 @@ def grouped(template: str, stmt: ir.CallInstr) -> str:
             weak = after == "["
         return f"({found[0]})" if weak else found[0]
 
-    return _FIELD.sub(one, template)
+    return _FIELD.sub(parenthesise, template)
 
 
 def _note_distances(

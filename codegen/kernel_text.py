@@ -93,7 +93,7 @@ def kernel(
     names = codegen_names.Names()
     params = [p for p in source_.facts.proc.params if isinstance(p, ir.ControlParam)]
     sizes = (*(p.name for p in params), *outer)
-    used = _used(launch)
+    used = _used_variables(launch)
     data = tuple(n for n, s in source_.storage.items() if s.space is Space.GLOBAL and n in used)
     maps = tensor_maps(launch)
     others = (
@@ -369,7 +369,7 @@ def _end(launch: ir.DeviceFunction) -> codegen_names.Lines:
     return emit("fence cluster") if launch.cluster_dim > 1 and resident(launch) else []
 
 
-def _used(launch: ir.DeviceFunction) -> frozenset[Sym]:
+def _used_variables(launch: ir.DeviceFunction) -> frozenset[Sym]:
     """Returns the variables that the kernel has pointers to: tensor maps stand for their
     tensors."""
     found: set[Sym] = set()

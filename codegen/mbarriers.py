@@ -160,7 +160,7 @@ class Ring:
         return math.prod(extent for d, extent in dims if d not in without)
 
     @property
-    def whole(self) -> bool:
+    def is_power_of_two(self) -> bool:
         """Tests whether the depth is a power of two; numbers of others are counted modulo 2 *
         depth."""
         return self.depth & (self.depth - 1) == 0

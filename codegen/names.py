@@ -107,7 +107,7 @@ _OF_LIBRARY: Final = re.compile(
 
 
 @cache
-def _words() -> frozenset[str]:
+def _reserved_names() -> frozenset[str]:
     tables = (_KEYWORDS, _BUILTINS, _EMITTED, _MACROS)
     helpers = (resources.files("exogpu.codegen") / "prelude").iterdir()
     return frozenset(word for table in tables for word in table.split()) | {
@@ -123,7 +123,7 @@ def _library() -> frozenset[str]:
 def is_reserved(name: str) -> bool:
     """Tests whether a variable cannot have the name."""
     form = _MACRO_FAMILIES.fullmatch(name) or _RUNTIME.fullmatch(name)
-    return name in _words() or is_wgmma(name) or form is not None
+    return name in _reserved_names() or is_wgmma(name) or form is not None
 
 
 def is_reserved_for_functions(name: str) -> bool:

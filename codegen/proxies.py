@@ -98,7 +98,7 @@ class _Often:
     beside: bool = False
     """In another iteration of a loop over threads."""
 
-    def within(self, loop: ir.For) -> _Often:
+    def often_in_loop(self, loop: ir.For) -> _Often:
         """Returns the ways inside a loop."""
         match loop.mode:
             case ir.CudaTasks() | ir.Slot() | ir.Loaded():
@@ -144,7 +144,7 @@ def _accesses(
     block: ir.Block, facts: CollectiveFacts, groups: frozenset[str], often: _Often
 ) -> Iterator[_Use]:
     for stmt in block:
-        here, inner = groups, often.within(stmt) if isinstance(stmt, ir.For) else often
+        here, inner = groups, often.often_in_loop(stmt) if isinstance(stmt, ir.For) else often
         if isinstance(stmt, ir.Warps):
             group = facts.inner[stmt].group
             here = groups if group is None else frozenset({group})

@@ -117,7 +117,11 @@ def _accesses(
         for access in accesses(stmt):
             variable = storage.get(access.name)
             if variable is not None and variable.space is Space.REGISTER:
-                names = {name: None for name in _read(access, variable) if name not in known}
+                names = {
+                    name: None
+                    for name in _register_variables(access, variable)
+                    if name not in known
+                }
                 if names:
                     yield access, tuple(names)
         inside = known | {stmt.iterator} if isinstance(stmt, ir.For) and _constant(stmt) else known
@@ -135,7 +139,7 @@ def _constant(loop: ir.For) -> bool:
     return isinstance(loop.lo, ir.Int) and isinstance(loop.hi, ir.Int)
 
 
-def _read(access: ir.Access, variable: Storage) -> Iterator[Sym]:
+def _register_variables(access: ir.Access, variable: Storage) -> Iterator[Sym]:
     """The variables that tell the register."""
     rank = len(variable.shape)
     inside = range(rank - variable.tile_rank, rank)

@@ -97,12 +97,12 @@ def _block(counting: _Counting, block: ir.Block) -> Lines:
 
 def _statement(counting: _Counting, stmt: ir.Stmt) -> Lines:
     if (use := _use(counting, stmt)) is not None:
-        return _counted(counting, use, "1")
+        return _count_use(counting, use, "1")
     match stmt:
         case ir.For(mode=ir.CudaThreads()):
             return _thread_loop(counting, stmt)
         case ir.For(mode=ir.Loaded()):
-            return _loaded(counting, stmt)
+            return _count_loaded_loop(counting, stmt)
         case ir.For():
             return _loop(counting, stmt)
         case ir.If():
@@ -124,7 +124,7 @@ def _use(counting: _Counting, stmt: ir.Stmt) -> _Use | None:
             return None
 
 
-def _counted(counting: _Counting, use: _Use, more: str) -> Lines:
+def _count_use(counting: _Counting, use: _Use, more: str) -> Lines:
     name, arrives = use
     return (count_arrivals if arrives else count_awaits)(counting.barriers, name, more)
 
@@ -143,7 +143,7 @@ def _loop(counting: _Counting, stmt: ir.For) -> Lines:
             line
             for use, times in alike.items()
             for _ in range(times)  # one after the other: all together may not fit 32 bits
-            for line in _counted(counting, use, f"unsigned({trips})")
+            for line in _count_use(counting, use, f"unsigned({trips})")
         ]
     with names.scope():
         name = names.declare(stmt.iterator)
@@ -151,7 +151,7 @@ def _loop(counting: _Counting, stmt: ir.For) -> Lines:
     return braces(f"for (int {name} = {first}; {name} < {end}; ++{name})", inside) if inside else []
 
 
-def _loaded(counting: _Counting, stmt: ir.For) -> Lines:
+def _count_loaded_loop(counting: _Counting, stmt: ir.For) -> Lines:
     """Emits counting that may depend on a loaded value, which these threads load, too."""
     with counting.barriers.names.scope():
         bound = load(counting.access, stmt)

@@ -138,7 +138,7 @@ def arrive(barriers: Barriers, stmt: ir.Arrive, where: Where) -> Lines:
         rows = sync.drain_rows(stmt.timeline)
         lines = [line for row in rows for line in proxies.emit(row, where)]
     if name in barriers.named:
-        return [*lines, *_named(barriers, "arrive named", stmt, stmt.targets[0])]
+        return [*lines, *_emit_named(barriers, "arrive named", stmt, stmt.targets[0])]
     if ring is None:
         return [*lines, *sync.emit("arrive cluster")]
     return [*lines, *_arrive_on(barriers, stmt, ring)]
@@ -202,7 +202,9 @@ def _arrive_row(ring: Ring, alone: bool, reads: bool) -> str:
     return "arrive mbarrier of CTAs, reads" if reads else "arrive mbarrier of CTAs"
 
 
-def _named(barriers: Barriers, row: str, stmt: ir.Arrive | ir.Await, access: ir.Access) -> Lines:
+def _emit_named(
+    barriers: Barriers, row: str, stmt: ir.Arrive | ir.Await, access: ir.Access
+) -> Lines:
     split = barriers.named[access.name]
     number = simplify(split.number(access), barriers.control.constants)
     return sync.emit(row, id=c_control(number, barriers.control), threads=split.threads[stmt])
@@ -210,7 +212,7 @@ def _named(barriers: Barriers, row: str, stmt: ir.Arrive | ir.Await, access: ir.
 
 def advanced(ring: Ring, number: str) -> str:
     """Counts one.  Where a ring is of a power of two, 2**32 arrivals are as good as none."""
-    if ring.whole:
+    if ring.is_power_of_two:
         return f"++{number};"
     return f"{number} = {number} + 1 == {2 * ring.depth} ? 0 : {number} + 1;"
 
@@ -237,7 +239,7 @@ def count_awaits(barriers: Barriers, name: Sym, more: str) -> Lines:
 def _advanced_by(ring: Ring, number: str, more: str) -> str:
     if more == "1":
         return advanced(ring, number)
-    if ring.whole:
+    if ring.is_power_of_two:
         return f"{number} += {more};"
     return f"{number} = ({number} + {more}) % {2 * ring.depth};"
 
@@ -255,7 +257,7 @@ def wait(barriers: Barriers, stmt: ir.Await, where: Where) -> Lines:
         told = sync.told_rows(barriers.mechanisms.kinds[name], sync.scope_of(where.tiling))
         return [*waited, *(line for row in told for line in sync.emit(row)), *after]
     if name in barriers.named:
-        return [*_named(barriers, "await named", stmt, stmt.barrier), *after]
+        return [*_emit_named(barriers, "await named", stmt, stmt.barrier), *after]
     if ring is None:
         waits = [] if stmt in barriers.turns.over else proxies.emit("await cluster", where)
         return [*waits, *after]
@@ -278,7 +280,7 @@ def _skipping(ring: Ring, awaited: str) -> str:
     """The number of the arrival that the Await of this number waits for."""
     if not ring.skip:
         return awaited
-    if ring.whole:
+    if ring.is_power_of_two:
         return f"{awaited} - {ring.skip}"
     return f"({awaited} + {2 * ring.depth - ring.skip}) % {2 * ring.depth}"
 

@@ -127,7 +127,7 @@ def _local(declared: Declared, alloc: ir.Alloc) -> Storage:
             assert memory.unit is not None
             size = unit_threads(tiling, memory.unit)
             assert size is not None, "distributed memory analysis refuses it"
-            dims = (*distributed(declared, size), *_fixed(declared, rank - tile_rank))
+            dims = (*distributed(declared, size), *_fixed_dimensions(declared, rank - tile_rank))
             kept = tuple(d for d in range(rank - tile_rank) if d not in dims)
             if tile_rank:
                 kept = tuple(d for d in kept if shape[d] != ir.Int(1))
@@ -182,7 +182,7 @@ def distributed(declared: Declared, size: int) -> tuple[int, ...]:
     return distributed_dims(declared, declared.uses, size)
 
 
-def _fixed(declared: Declared, rank: int) -> Iterator[int]:
+def _fixed_dimensions(declared: Declared, rank: int) -> Iterator[int]:
     """The dimensions that every use indexes alike, by iterators around the allocation only."""
     outside = frozenset(declared.where.iterators)
     for d in range(rank):

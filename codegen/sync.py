@@ -206,31 +206,31 @@ def arrivals_before_writes(
     everywhere = (name for name, one in storage.items() if one.space is Space.GLOBAL)
     before = frozenset((name, QualTL.CUDA2) for name in everywhere)
 
-    def after(block: ir.Block, dirty: _Dirty) -> _Dirty:
+    def after_block(block: ir.Block, dirty: _Dirty) -> _Dirty:
         for stmt in block:
-            dirty = one(stmt, dirty)
+            dirty = after_statement(stmt, dirty)
         return dirty
 
     def residing(dirty: _Dirty) -> _Dirty:
         return frozenset(access for access in dirty if access[0] in resides)
 
-    def one(stmt: ir.Stmt, dirty: _Dirty) -> _Dirty:
+    def after_statement(stmt: ir.Stmt, dirty: _Dirty) -> _Dirty:
         match stmt:
             case ir.For(mode=ir.CudaTasks()):
                 # Nothing orders two tasks: none has writes of another one to publish, but to what
                 # resides.  Once more from what the body leaves behind there.
                 begun = residing(dirty)
-                left = residing(after(stmt.body, begun))
-                return left if left == begun else residing(after(stmt.body, left))
+                left = residing(after_block(stmt.body, begun))
+                return left if left == begun else residing(after_block(stmt.body, left))
             case ir.For():
                 # Once more from what the body leaves behind, where that is more: the second pass is
                 # the fixed point.
-                left = after(stmt.body, dirty) | dirty
-                return left if left == dirty else after(stmt.body, left) | dirty
+                left = after_block(stmt.body, dirty) | dirty
+                return left if left == dirty else after_block(stmt.body, left) | dirty
             case ir.If():
-                return after(stmt.body, dirty) | after(stmt.orelse, dirty)
+                return after_block(stmt.body, dirty) | after_block(stmt.orelse, dirty)
             case ir.Warps():
-                return after(stmt.body, dirty) | dirty
+                return after_block(stmt.body, dirty) | dirty
             case ir.Fence(launches=True):
                 # What the launches before have done is told to those that did not wait for them.
                 return dirty | before
@@ -251,7 +251,7 @@ def arrivals_before_writes(
                 touched = (a.name for a in accesses(stmt) if _in_memory(a, storage))
                 return dirty | {(name, QualTL.CUDA2) for name in touched}
             case ir.CallInstr():
-                return dirty | _published(stmt, storage)
+                return dirty | _dirty_of_call(stmt, storage)
             case ir.Await() | ir.Alloc() | ir.BarrierAlloc() | ir.Free() | ir.Uninit() | ir.Pass():
                 return dirty
             case ir.DeviceFunction() | ir.CallProc() | ir.WindowStmt():
@@ -259,7 +259,7 @@ def arrivals_before_writes(
             case _:
                 assert_never(stmt)
 
-    after(launch.body, _CLEAN)
+    after_block(launch.body, _CLEAN)
     return frozenset(stmt for stmt, dirty in found.items() if not dirty)
 
 
@@ -267,7 +267,7 @@ def _in_memory(access: ir.Access, storage: Mapping[Sym, Storage]) -> bool:
     return storage[access.name].space is not Space.REGISTER
 
 
-def _published(call: ir.CallInstr, storage: Mapping[Sym, Storage]) -> _Dirty:
+def _dirty_of_call(call: ir.CallInstr, storage: Mapping[Sym, Storage]) -> _Dirty:
     """The memory that the call accesses through the generic proxy, or writes by a bulk copy whose
     completion a thread waits for."""
     return frozenset(

@@ -167,7 +167,7 @@ def pair_of(
         case Grouped() | Hilbert() if len(nest.loops) == 1:
             return Lexicographic(), None
         case Grouped() | Hilbert():
-            found = _named(nest, order.loops) if order.loops else shared_loops(nest, storage)
+            found = _named_loops(nest, order.loops) if order.loops else shared_loops(nest, storage)
             if found is None:
                 raise unsupported(
                     "this task order walks two loops together, and the kernel has no two "
@@ -189,10 +189,10 @@ def shared_loops(nest: TaskNest, storage: Mapping[Sym, Storage]) -> tuple[int, i
     Vectors are looked at only where no matrices tell: they are little beside these.
     """
     read = list(_global_accesses(nest, storage))
-    return _shared(nest, [a for a in read if _of_matrix(a)]) or _shared(nest, read)
+    return _shared_loops(nest, [a for a in read if _of_matrix(a)]) or _shared_loops(nest, read)
 
 
-def _shared(nest: TaskNest, read: Sequence[ir.Access]) -> tuple[int, int] | None:
+def _shared_loops(nest: TaskNest, read: Sequence[ir.Access]) -> tuple[int, int] | None:
     used = [_depends_on(access) for access in read]
     for first, second in combinations(range(len(nest.loops)), 2):
         row, column = nest.loops[first].iterator, nest.loops[second].iterator
@@ -263,7 +263,7 @@ def _equally_long(nest: TaskNest) -> bool:
     return True
 
 
-def _named(nest: TaskNest, loops: tuple[str, str]) -> tuple[int, int] | None:
+def _named_loops(nest: TaskNest, loops: tuple[str, str]) -> tuple[int, int] | None:
     names = [loop.iterator.name for loop in nest.loops]
     if loops[0] == loops[1] or not set(loops) <= set(names):
         return None

@@ -85,7 +85,7 @@ def transfer(
     tiling = facts.scope[stmt]
     assert tiling is not None
     axes = [a for a in cluster_axes(tiling) if a.extent > 1]
-    d = _divided(stmt, window, extents, box, axes)
+    d = _divided_dimension(stmt, window, extents, box, axes)
     shared_argument = stmt.arguments[other]
     assert isinstance(shared_argument, ir.Access)
     loops = facts.operands.get((stmt, other))
@@ -113,7 +113,7 @@ def transfer(
     )
 
 
-def _divided(
+def _divided_dimension(
     stmt: ir.CallInstr,
     window: ir.Access,
     extents: Sequence[int],

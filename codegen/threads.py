@@ -46,10 +46,10 @@ def inverse_of_loop(stmt: ir.For, parent: Tiling, child: Tiling) -> Inverse:
         op = dim.ops[-1]
         where = _relative(pitch, dim, child)
         if op.count == 1:
-            inverse = Inverse(ir.Int(mine.lo), _inside(where, dim, op))
+            inverse = Inverse(ir.Int(mine.lo), _is_inside(where, dim, op))
         else:
             value = plus(_quotient(where, op.pitch), ir.Int(mine.lo))
-            inverse = Inverse(value, _below(ir.CVar(stmt.iterator), mine.lo, dim, op))
+            inverse = Inverse(value, _is_in_range(ir.CVar(stmt.iterator), mine.lo, dim, op))
     _check(stmt, parent, child, inverse)
     return inverse
 
@@ -121,7 +121,7 @@ def _digit(number: ir.CExpr, pitch: int, extent: int, total: int) -> ir.CExpr:
     return high if pitch * extent == total else ir.Mod(high, extent)
 
 
-def _inside(where: ir.CExpr, dim: Dimension, op: DimOp) -> ir.BExpr:
+def _is_inside(where: ir.CExpr, dim: Dimension, op: DimOp) -> ir.BExpr:
     """The position lies in the operator's only tile."""
     if op.offset == 0 and op.box == _box_before(dim):
         return ir.Truth(True)
@@ -129,7 +129,7 @@ def _inside(where: ir.CExpr, dim: Dimension, op: DimOp) -> ir.BExpr:
     return ir.And(ir.Compare(">=", where, ir.Int(op.offset)), below) if op.offset else below
 
 
-def _below(iterator: ir.CExpr, lo: int, dim: Dimension, op: DimOp) -> ir.BExpr:
+def _is_in_range(iterator: ir.CExpr, lo: int, dim: Dimension, op: DimOp) -> ir.BExpr:
     """The iterator is in range: threads beyond the last tile idle."""
     assert op.offset == 0 and op.box == op.pitch, "loops derive adjacent tiles from the start"
     if op.count * op.pitch == _box_before(dim):

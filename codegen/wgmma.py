@@ -88,7 +88,7 @@ def _shared_text(name: str, product: Product) -> str:
     operands = _lines([f'"+f"(D[{registers} * m + {i}])' for i in range(registers)], 4, _BETWEEN)
     return f"""\
 // D += A * B^T, or D = A * B^T where scale is 0, on M x {columns} accumulators of a warpgroup
-// (PTX ISA, wgmma.mma_async); {_both(product)}.
+// (PTX ISA, wgmma.mma_async); {_layout_text(product)}.
 template <int M, int swizzle>
 __device__ __forceinline__ void {name}(
     float (&D)[M * {columns} / 128], int& scale, const void* A, const void* B{product.parameter})
@@ -110,7 +110,7 @@ __device__ __forceinline__ void {name}(
 """
 
 
-def _both(product: Product) -> str:
+def _layout_text(product: Product) -> str:
     if product.mn_major:
         return f"A is K-major, B {product.lies},\n// in swizzled shared memory"
     return "A and B are K-major in swizzled shared memory"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from exogpu.api import Procedure, collecting
-from exogpu.cli.lsp.fixes import applied
+from exogpu.cli.lsp.fixes import apply_change
 from exogpu.diagnostics.verdict import Verdict
 from exogpu.report.render_verdict import by_repair
 
@@ -76,7 +76,7 @@ def mended(case: Case, verdict: Verdict, folder: Path) -> Verdict:
     """The verdict on the text with the repair of the first hazard made."""
     change, *_ = verdict.hazards[0].changes
     copy = folder / case.path.name
-    copy.write_text(applied(case.path.read_text(), change))
+    copy.write_text(apply_change(case.path.read_text(), change))
     return load(copy.read_text(), copy)[case.name].check()
 
 

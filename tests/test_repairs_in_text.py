@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from exogpu.cli.loader import load
 from exogpu.cli.lsp import fixes as lsp_fixes
-from exogpu.cli.lsp.fixes import applied, better, edits_of
+from exogpu.cli.lsp.fixes import apply_change, better, edits_of
 from exogpu.cli.lsp.protocol import Fix
 from exogpu.diagnostics.errors import Span
 from exogpu.diagnostics.hazards import Hazard, HazardKind, Occurrence, Replacement
@@ -122,7 +122,7 @@ def tried(tmp_path: Path, text: str) -> tuple[str, list[Fix]]:
 
 def made(text: str, fix: Fix) -> str:
     change = tuple(Replacement(Span("f", *edit.place), edit.text) for edit in fix.edits)
-    return applied(text, change)
+    return apply_change(text, change)
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -203,5 +203,5 @@ def test_edits_make_the_other_text(old: list[str], new: list[str], ended: bool, 
         for edit in edits_of(before, after)
     )
     # Lines that an edit brings end as those of the text do.
-    made = applied(before, change)
+    made = apply_change(before, change)
     assert made.replace("\r\n", "\n") == after.replace("\r\n", "\n")

@@ -93,7 +93,7 @@ def bind(
     for param in manifest.data:
         wanted = tuple(evaluate(expr, sizes) for expr in param.shape)
         if arrays[param.name].shape != wanted:
-            at = _at(sizes, (n for expr in param.shape for n in names(expr)))
+            at = _at_sizes(sizes, (n for expr in param.shape for n in names(expr)))
             what = f"{param.name} has the shape {arrays[param.name].shape}, not {wanted}{at}"
             raise LaunchError(what, "pass arrays whose shapes agree with each other and the sizes")
         check_layout(param.name, arrays[param.name])
@@ -123,9 +123,8 @@ def _check_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> None:
             raise LaunchError(f"{size.name} is {value}: more than 32 bits")
     for condition in manifest.preconditions:
         if not evaluate(condition, sizes):
-            what = (
-                f"{manifest.name} needs {expression_text(condition)}{_at(sizes, names(condition))}"
-            )
+            at = _at_sizes(sizes, names(condition))
+            what = f"{manifest.name} needs {expression_text(condition)}{at}"
             raise LaunchError(what, "pass arrays of sizes that satisfy it")
 
 
@@ -134,11 +133,12 @@ def check_fits(expressions: Iterable[Json], sizes: Mapping[str, int]) -> None:
     for expr in expressions:
         value = evaluate(expr, sizes)
         if not -_LIMIT <= value < _LIMIT:
-            what = f"{expression_text(expr)} is {value}{_at(sizes, names(expr))}: more than 32 bits"
+            at = _at_sizes(sizes, names(expr))
+            what = f"{expression_text(expr)} is {value}{at}: more than 32 bits"
             raise LaunchError(what, "divide the work into several calls")
 
 
-def _at(sizes: Mapping[str, int], read: Iterable[str]) -> str:
+def _at_sizes(sizes: Mapping[str, int], read: Iterable[str]) -> str:
     values = ", ".join(f"{n} = {sizes[n]}" for n in dict.fromkeys(read))
     return f" at {values}" if values else ""
 

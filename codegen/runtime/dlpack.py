@@ -80,7 +80,7 @@ def exported(name: str, value: Exporter, stream: int) -> Packed:
         capsule = _capsule(value, stream or 1)  # DLPack calls the default stream 1
     except Exception as error:  # a foreign library raises whatever it likes
         raise LaunchError(f"{name} cannot be exported: {error}") from error
-    return _read(name, capsule)
+    return _read_capsule(name, capsule)
 
 
 def _capsule(value: Exporter, stream: int) -> object:
@@ -90,7 +90,7 @@ def _capsule(value: Exporter, stream: int) -> object:
         return value.__dlpack__(stream=stream)
 
 
-def _read(name: str, capsule: object) -> Packed:
+def _read_capsule(name: str, capsule: object) -> Packed:
     """The capsule is not consumed: its own destructor gives the tensor back."""
     readonly = False
     if (pointer := _pointer(capsule, b"dltensor_versioned")) is not None:

@@ -68,25 +68,25 @@ _BINDS: Final = (
 
 def expression_text(expr: Json) -> str:
     """The expression as in Python."""
-    return _shown(expr)[0]
+    return _expression_text(expr)[0]
 
 
-def _shown(expr: Json) -> tuple[str, int]:
+def _expression_text(expr: Json) -> tuple[str, int]:
     """The text, and how tightly its operator binds."""
     match expr:
         case ["not", term]:
-            return f"not {_inner(term, 2)}", 2
+            return f"not {_operand_text(term, 2)}", 2
         case ["+", left, int(right)] if right < 0:
-            return _shown(["-", left, -right])
+            return _expression_text(["-", left, -right])
         case [str(symbol), left, right]:
             binds = next(at for at, symbols in enumerate(_BINDS) if symbol in symbols)
-            return f"{_inner(left, binds)} {symbol} {_inner(right, binds + 1)}", binds
+            return f"{_operand_text(left, binds)} {symbol} {_operand_text(right, binds + 1)}", binds
         case _:
             return str(expr), len(_BINDS)
 
 
-def _inner(expr: Json, least: int) -> str:
-    text, binds = _shown(expr)
+def _operand_text(expr: Json, least: int) -> str:
+    text, binds = _expression_text(expr)
     return text if binds >= least else f"({text})"
 
 

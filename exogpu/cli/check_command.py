@@ -85,11 +85,13 @@ def check_all(
             known = sizes if sizes is None else sizes_for(unit.procedure, procedures, sizes)
             verdict = _check(unit.procedure, known, policy, limits, bar, cached)
             if redundant and verdict.word in ("proved", "undecided"):
-                verdict = with_redundant(verdict, unit.procedure, _left(limits, verdict), bar)
+                verdict = with_redundant(
+                    verdict, unit.procedure, _remaining_limits(limits, verdict), bar
+                )
         yield Outcome(unit.span, verdict)
 
 
-def _left(limits: Limits, verdict: Verdict) -> Limits:
+def _remaining_limits(limits: Limits, verdict: Verdict) -> Limits:
     """Returns the limits that remain after a check."""
     if limits.seconds is None:
         return limits
@@ -119,12 +121,12 @@ def unfit_for(procedures: Sequence[Procedure], sizes: Mapping[str, int]) -> dict
         if wrong and {problem.code for problem in wrong} <= {"X902", "X904"}:
             lacking = [name for name in procedure.size_names if name not in own]
             broken = [problem.message for problem in wrong if problem.code == "X904"]
-            missing = [f"--at gives no {_listed(lacking)}"] if lacking else []
+            missing = [f"--at gives no {_enumerate_names(lacking)}"] if lacking else []
             unfit[procedure] = "; ".join([*missing, *broken])
     return unfit if len(unfit) < len(procedures) else {}
 
 
-def _listed(names: list[str]) -> str:
+def _enumerate_names(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
@@ -159,7 +161,7 @@ def _check(
 ) -> Verdict:
     start = perf_counter()
 
-    def made() -> Verdict:
+    def compute_verdict() -> Verdict:
         if procedure.ir is None or sizes is None:
             with SoFar(procedure.name, bar) as so_far:
                 return procedure.check(
@@ -179,7 +181,11 @@ def _check(
             )
 
     try:
-        return cached_verdict(procedure, policy, sizes, made) if cached else made()
+        return (
+            cached_verdict(procedure, policy, sizes, compute_verdict)
+            if cached
+            else compute_verdict()
+        )
     except ExoGpuError as error:
         return _error(procedure.name, sizes, policy, error.diagnostics)
     except Exception as error:
@@ -206,7 +212,7 @@ def _error(
 # Checking the procedures of one or several targets of the command line.
 
 
-def checked(
+def check_targets(
     targets: list[str],
     at: list[str] | None,
     policy: Policy,

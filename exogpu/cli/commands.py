@@ -89,25 +89,28 @@ def check(
     arch: cli_options.KernelArch = "sm_90",
 ) -> None:
     """Check procedures, at the given sizes or else for all; or kernels of Triton."""
-    from exogpu.cli.check_command import answered, checked, checked_imports
+    from exogpu.cli.check_command import answered, check_targets, checked_imports
     from exogpu.cli.import_targets import Launch, is_import
 
     rules, limits = Policy.of(policy), Limits(timeout, memory)
     launch = Launch(arguments, num_warps, num_stages, arch)
 
-    def once() -> int:
+    def run_check() -> int:
         if all(is_import(target, launch) for target in targets):
             found = checked_imports(targets, launch, rules, limits, not no_cache)
             return answered(found, as_json, sarif, junit)
         return answered(
-            checked(targets, at, rules, limits, redundant, not no_cache), as_json, sarif, junit
+            check_targets(targets, at, rules, limits, redundant, not no_cache),
+            as_json,
+            sarif,
+            junit,
         )
 
     if watch:
         from exogpu.cli.progress_display import watch as watching
 
-        watching(targets, once)
-    raise typer.Exit(once())
+        watching(targets, run_check)
+    raise typer.Exit(run_check())
 
 
 @app.command("compile")
@@ -211,7 +214,9 @@ def report(
             console(stderr=old is not None).print(written.text, end="")
         if against is not None and old is not None:
             typer.echo(
-                reports.write_comparison(output, reports.asked(old, new, target), new, against),
+                reports.write_comparison(
+                    output, reports.select_procedures(old, new, target), new, against
+                ),
                 nl=False,
             )
     raise typer.Exit(handler.exit_status(outcomes))
@@ -279,7 +284,7 @@ def recheck_command(
         handler.stop(*error.diagnostics)
     if as_json:
         typer.echo(json_lines(lines))
-    elif any(line.read for line in lines):
+    elif any(line.is_readable for line in lines):
         console().print(draw_scope(lines), end="")
     raise typer.Exit(handler.worst({line.status for line in lines}))
 

@@ -84,7 +84,7 @@ def compile_all(units: tuple[Unit, ...], wish: Wish) -> Iterator[Built]:
         if unit.procedure is None:
             yield _failed_build(unit.diagnostics)
         else:
-            folder = places.shared(unit.procedure.name, wish.folder)
+            folder = places.shared_folder(unit.procedure.name, wish.folder)
             yield _compile(unit.procedure, procedures, replace(wish, folder=folder))
 
 
@@ -106,7 +106,7 @@ def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) 
             timeout=wish.limits.seconds,
             memory=wish.limits.gigabytes,
         )
-        checked, slow, warned = _how(manifest["checked"]), Text(), Text()
+        checked, slow, warned = _check_text(manifest["checked"]), Text(), Text()
         if not (wish.cubin or wish.ptx or wish.sass or wish.so):
             paths, needs = save_source(emitted, manifest, wish.folder), ""
         else:
@@ -119,10 +119,10 @@ def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) 
                 write_certificate(certificate, procedure, verdict)
                 paths = (*paths, certificate)
             warned = draw_diagnostics(verdict.idle, warning=True)
-        built = _written(procedure.name, checked, paths, needs)
+        built = _success(procedure.name, checked, paths, needs)
         return replace(built, text=built.text.append(warned).append(slow))
     except RefusedError as error:
-        return _refused(error)
+        return _refusal(error)
     except ExoGpuError as error:
         return _failed_build(error.diagnostics)
     except CompileError as error:
@@ -132,10 +132,10 @@ def _compile(procedure: Procedure, procedures: Sequence[Procedure], wish: Wish) 
         what = f"{error.filename} cannot be written: {error.strerror}"
         return _failed_build((Diagnostic("X948", what, NOWHERE, "choose another folder"),))
     except Exception as error:
-        return _broken(procedure.name, error)
+        return _internal_failure(procedure.name, error)
 
 
-def _refused(error: RefusedError) -> Built:
+def _refusal(error: RefusedError) -> Built:
     verdict = error.verdict
     text = draw_verdict(verdict)
     if verdict.word == "undecided":
@@ -156,7 +156,7 @@ def _failed_build(diagnostics: tuple[Diagnostic, ...]) -> Built:
     return Built(draw_diagnostics(diagnostics), STATUS["error"])
 
 
-def _broken(name: str, error: Exception) -> Built:
+def _internal_failure(name: str, error: Exception) -> Built:
     """A failure of exogpu: the procedures after this one are compiled all the same."""
     if os.environ.get("EXOGPU_DEBUG"):
         raise error
@@ -164,14 +164,14 @@ def _broken(name: str, error: Exception) -> Built:
     return Built(text.append(draw_diagnostics([internal(error)])), INTERNAL)
 
 
-def _written(name: str, checked: str, paths: Sequence[Path], needs: str) -> Built:
+def _success(name: str, checked: str, paths: Sequence[Path], needs: str) -> Built:
     text = Text.assemble((name, "bold"), f": compiled, {checked}{needs}\n")
     for path in paths:
         text.append(f"  {path}\n")
     return Built(text, STATUS["proved"])
 
 
-def _how(checked: object) -> str:
+def _check_text(checked: object) -> str:
     match checked:
         case {"how": "at sizes", "sizes": dict(sizes)}:
             return f"checked at {sizes_text(sizes)}"

@@ -187,7 +187,7 @@ def _folder(path: Path) -> Iterator[Path | Diagnostic]:
 
     Others are not executed, and nothing below a hidden folder or a virtual environment is.
     """
-    found = list(_below(path))
+    found = list(_python_files(path))
     glances = {file: _glance(file) for file in found if isinstance(file, Path)}
     loaded = _with_importers(glances)
     if not loaded and all(isinstance(file, Path) for file in found):
@@ -195,7 +195,7 @@ def _folder(path: Path) -> Iterator[Path | Diagnostic]:
     yield from (file for file in found if isinstance(file, Diagnostic) or file in loaded)
 
 
-def _below(top: Path) -> Iterator[Path | Diagnostic]:
+def _python_files(top: Path) -> Iterator[Path | Diagnostic]:
     """The files named *.py, and the folders that cannot be read; links to folders come last, so
     that each folder is entered once, by its own name where it has one here."""
     entered: set[tuple[int, int]] = set()

@@ -213,7 +213,7 @@ def trial(
         if not why_not:
             files = [str(path) for path in found.packed]
             results = dict(on_this_machine(jobs, files, run_one, SECONDS))
-        yield told(found, results, why_not)
+        yield describe_results(found, results, why_not)
 
 
 def _why_not() -> str:
@@ -224,7 +224,7 @@ def _why_not() -> str:
     return ""
 
 
-def told(found: Instruction, results: Mapping[str, Result], why_not: str) -> Tried:
+def describe_results(found: Instruction, results: Mapping[str, Result], why_not: str) -> Tried:
     """Describes the results for an instruction."""
     if found.not_tried:
         return Tried(f"{found.name}: not tried: {found.not_tried}\n", True, False)

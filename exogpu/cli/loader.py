@@ -45,7 +45,9 @@ def load(
 
         return tuple(units_of(path, Launch()))
     try:
-        units = _loaded(lambda: (f for f in files.files(path) if str(f) not in skip), path, derive)
+        units = _load_units(
+            lambda: (f for f in files.files(path) if str(f) not in skip), path, derive
+        )
         if skip and not any(unit.name == (wanted or unit.name) for unit in units):
             return ()
         units = units or (_no_procedure(path),)
@@ -57,12 +59,12 @@ def load(
 def load_file(path: Path) -> tuple[files.Unit, ...]:
     """The procedures of one file, which need not be on the disk (`exogpu.cli.files.BUFFERS`)."""
     try:
-        return _loaded(lambda: (path,), str(path), derive=False)
+        return _load_units(lambda: (path,), str(path), derive=False)
     except ExoGpuError as error:
         return tuple(_failure(str(path), diagnostic) for diagnostic in error.diagnostics)
 
 
-def _loaded(
+def _load_units(
     named: Callable[[], Iterable[Path | Diagnostic]], target: str, derive: bool
 ) -> tuple[files.Unit, ...]:
     older = frozenset(sys.modules)
@@ -137,7 +139,7 @@ def _load_file(
         bound = [p for p in vars(module).values() if issubclass(type(p), Procedure)]
         here += [p for p in bound if p not in here and not _imported(p, module)]
         if derive:
-            made, failures = _derived(module, path, file)
+            made, failures = _derive_kernels(module, path, file)
             here += made
         here = _named_apart(here, module)
     for procedure in sorted(here, key=lambda p: _place(p).line):
@@ -161,7 +163,7 @@ def _named_apart(procedures: list[Procedure], module: ModuleType) -> list[Proced
     return named
 
 
-def _derived(
+def _derive_kernels(
     module: ModuleType, path: Path, file: str
 ) -> tuple[list[Procedure], tuple[Diagnostic, ...]]:
     """The kernels that the functions of a module derive on first use, and what is wrong."""
@@ -180,7 +182,7 @@ def _derived(
     except (InternalError, KeyboardInterrupt):
         raise
     except BaseException as error:  # it is the user's code
-        return made, _raised(error, path, file).diagnostics
+        return made, _error_of_file(error, path, file).diagnostics
     return made, ()
 
 
@@ -230,7 +232,7 @@ def _execute(path: Path, file: str, older: frozenset[str]) -> ModuleType:
     except (ExoGpuError, InternalError, KeyboardInterrupt):
         raise
     except BaseException as error:  # it may raise anything, SystemExit too
-        raise _raised(error, path, file) from None
+        raise _error_of_file(error, path, file) from None
     finally:
         os.chdir(where)
         with suppress(ValueError):
@@ -266,7 +268,7 @@ def _syntax(error: SyntaxError, file: str) -> ExoGpuError:
     return files.bad("X942", f"this is no Python: {error.msg}", "repair the syntax", place)
 
 
-def _raised(error: BaseException, path: Path, file: str) -> ExoGpuError:
+def _error_of_file(error: BaseException, path: Path, file: str) -> ExoGpuError:
     """Makes the error that the file raised, at the innermost of its own lines."""
     if isinstance(error, SyntaxError):
         return _syntax(error, file)

@@ -21,7 +21,7 @@ class Places:
         count = self._taken[name]
         return name if count == 1 else f"{name}-{count}"
 
-    def shared(self, procedure: str, folder: Path) -> Path:
+    def shared_folder(self, procedure: str, folder: Path) -> Path:
         """The folder itself, which procedures of different names share, or one in it."""
         name = self.name(procedure)
         return folder if name == folder_name(procedure) else folder / name

@@ -175,10 +175,12 @@ def so_far(verdict: Verdict) -> str:
     """`gemm: refuted, RAW on A at M=1 (lines 8 and 12); 3 hazards so far, looking for others`"""
     count = len(verdict.hazards)
     several = f"{count} hazard{'s' if count != 1 else ''} so far"
-    return f"{verdict.proc}: refuted, {_first(verdict.hazards[0])}; {several}, looking for others"
+    return (
+        f"{verdict.proc}: refuted, {_place_text(verdict.hazards[0])}; {several}, looking for others"
+    )
 
 
-def _first(hazard: Hazard) -> str:
+def _place_text(hazard: Hazard) -> str:
     sites = [site for site in (hazard.first, hazard.second) if site is not None]
     lines = " and ".join(str(site.place.line) for site in sites)
     at = f" at {sizes_text(hazard.sizes)}" if hazard.sizes else ""
@@ -277,7 +279,7 @@ def file_states(targets: Iterable[str], known: Iterable[str]) -> Seen:
         path = Path(target.partition("::")[0])
         if path.is_dir():
             below = path.rglob("*.py")
-            paths |= {os.path.abspath(f) for f in below if not _hidden(f.relative_to(path))}
+            paths |= {os.path.abspath(f) for f in below if not _is_hidden(f.relative_to(path))}
         elif path.suffix == ".py":
             paths.add(os.path.abspath(path))
     states: Seen = {}
@@ -290,5 +292,5 @@ def file_states(targets: Iterable[str], known: Iterable[str]) -> Seen:
     return states
 
 
-def _hidden(path: Path) -> bool:
+def _is_hidden(path: Path) -> bool:
     return any(part.startswith((".", "__")) for part in path.parts[:-1])

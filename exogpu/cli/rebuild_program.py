@@ -40,7 +40,7 @@ class Sources:
         targets = self._targets or self._shipped(certificate)
         if not targets:
             return None
-        found = [one for target in targets for one in self._loaded(target)]
+        found = [one for target in targets for one in self._load_procedures(target)]
         named = [one for one in found if one.name == certificate.procedure]
         if not self._targets and not named:
             return None
@@ -49,14 +49,14 @@ class Sources:
         problems = [_difference(one, certificate, program) for one in named]
         return min(problems, key=bool)
 
-    def derived(self, procedure: str, steps: Sequence[Stepped]) -> Compared:
+    def compare_derivation(self, procedure: str, steps: Sequence[Stepped]) -> Compared:
         """Explains why steps are not those by which the source derives a procedure; None if the
         source is not named."""
         if not self._targets:
             return None
         from exogpu.schedule.certificates.chain import digests
 
-        found = [one for target in self._targets for one in self._loaded(target)]
+        found = [one for target in self._targets for one in self._load_procedures(target)]
         made = [digests(one) for one in found if one.name == procedure]
         if tuple(steps) in made:
             return ""
@@ -68,7 +68,7 @@ class Sources:
         path = SHIPPED / certificate.source_file
         return (str(path),) if _digest(path) == certificate.source is not None else ()
 
-    def _loaded(self, target: str) -> tuple[Procedure, ...]:
+    def _load_procedures(self, target: str) -> tuple[Procedure, ...]:
         if target not in self._procedures:
             try:
                 from exogpu.cli.loader import load  # needs ISL, which a checker may be without

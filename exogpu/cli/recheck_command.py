@@ -49,7 +49,7 @@ class Line:
     found: recheck.Rechecked | Unread
 
     @property
-    def read(self) -> bool:
+    def is_readable(self) -> bool:
         """Tests whether it could be read as a certificate."""
         return isinstance(self.found, recheck.Rechecked)
 
@@ -124,7 +124,7 @@ def _found_in(folder: Path, sources: Sources) -> tuple[list[Line], tuple[Path, .
 def _derivation(folder: Path, sources: Sources) -> Line | None:
     """Reads the list of a derivation, if the folder has one."""
     try:
-        found = derivation(folder, sources.derived)
+        found = derivation(folder, sources.compare_derivation)
     except ExoGpuError as error:
         return Line(folder, error.diagnostics)
     return None if found is None else Line(folder, found)
@@ -150,7 +150,7 @@ def _prepared(
             yield from ((one, LATE) for one in rest)
             return
 
-        def read(rest: Sequence[Path] = tuple(rest)) -> Iterator[recheck.Prepared | Unread]:
+        def prepare_rest(rest: Sequence[Path] = tuple(rest)) -> Iterator[recheck.Prepared | Unread]:
             for one in rest:
                 try:
                     yield prepare(one, sources.compare)
@@ -158,7 +158,7 @@ def _prepared(
                     yield error.diagnostics
 
         limits = Limits(None if left is None else left + GRACE)
-        for found in streamed(read, limits, doing="reading"):
+        for found in streamed(prepare_rest, limits, doing="reading"):
             yield rest.pop(0), found
 
 
@@ -222,11 +222,11 @@ def draw(line: Line) -> Text:
         same = "are" if found.of == "derivation" else "is"
         text.append(f"  its {what} made again from the source, and {same} the same\n", "dim")
     if found.others:
-        text.append(f"  no part of it, not read: {_some(found.others)}\n", "dim")
+        text.append(f"  no part of it, not read: {_abbreviate(found.others)}\n", "dim")
     return text
 
 
-def _some(names: tuple[str, ...]) -> str:
+def _abbreviate(names: tuple[str, ...]) -> str:
     more = len(names) - MOST
     return ", ".join(names[:MOST]) + (f" and {more} more" if more > 0 else "")
 

@@ -46,12 +46,14 @@ def ranked(procedure: Procedure, found: tuple[Redundancy, ...]) -> tuple[Redunda
     """
     proc = procedure.facts.proc
     before = _code(procedure.facts)
-    judged = (_judged(proc, before, one) for one in found)
+    judged = (_confirm_redundancy(proc, before, one) for one in found)
     known = [one for one in judged if one is not None]
     return tuple(sorted(known, key=lambda one: -len(one.saves or ())))
 
 
-def _judged(proc: nodes.Proc, before: Code | None, one: Redundancy) -> Redundancy | None:
+def _confirm_redundancy(
+    proc: nodes.Proc, before: Code | None, one: Redundancy
+) -> Redundancy | None:
     edited, _ = facts_of(_edited(proc, one))
     if edited is None:
         return None
@@ -60,10 +62,10 @@ def _judged(proc: nodes.Proc, before: Code | None, one: Redundancy) -> Redundanc
     after = _code(edited)
     if after is None:
         return None
-    return replace(one, saves=_gone(before, after))
+    return replace(one, saves=_removed_lines(before, after))
 
 
-def _gone(before: Code, after: Code) -> tuple[str, ...]:
+def _removed_lines(before: Code, after: Code) -> tuple[str, ...]:
     """The lines that go, as many as there are fewer, calls first.
 
     Numbers are not compared, which move with the layout of memory.
@@ -176,7 +178,7 @@ def with_redundant(verdict: Verdict, procedure: Procedure, limits: Limits, bar: 
             stack.enter_context(shown)
             task = shown.add_task("redundant synchronisation", total=None)
 
-        def heard(tried: object) -> None:
+        def show_progress(tried: object) -> None:
             if shown is not None and isinstance(tried, Tried):
                 shown.update(task, completed=tried.count, total=tried.of)
 
@@ -188,7 +190,7 @@ def with_redundant(verdict: Verdict, procedure: Procedure, limits: Limits, bar: 
             found = redundant(program, proved, lambda count, of: tell(Tried(count, of)))
             return ranked(procedure, found)
 
-        found = isolated(work, limits, heard)
+        found = isolated(work, limits, show_progress)
     return verdict if isinstance(found, Stopped) else replace(verdict, redundant=found)
 
 
@@ -231,7 +233,7 @@ def well_formed(units: Iterable[Unit], line: int) -> list[Procedure]:
         here = unit.diagnostics if unit.procedure is None else unit.procedure.diagnostics
         if unit.procedure is not None and not here:
             found.append(unit.procedure)
-        elif _asked(unit, here, line):
+        elif _is_at_line(unit, here, line):
             raise ExoGpuError(here)
         wrong += here
     if not found:
@@ -239,7 +241,7 @@ def well_formed(units: Iterable[Unit], line: int) -> list[Procedure]:
     return found
 
 
-def _asked(unit: Unit, wrong: tuple[Diagnostic, ...], line: int) -> bool:
+def _is_at_line(unit: Unit, wrong: tuple[Diagnostic, ...], line: int) -> bool:
     """Tests whether a line is one of an ill-formed procedure, as far as that could be read."""
     ir = None if unit.procedure is None else unit.procedure.ir
     whole = () if ir is None else (ir.span,)
@@ -273,10 +275,10 @@ def explain_lines(
             text.append(_mark(mark, uses.get(mark.number), rows, formal))
         yield text
     if not found:
-        raise ExoGpuError([_nothing(line, known)])
+        raise ExoGpuError([_no_statement(line, known)])
 
 
-def _nothing(line: int, known: set[int]) -> Diagnostic:
+def _no_statement(line: int, known: set[int]) -> Diagnostic:
     near = sorted(sorted(known, key=lambda other: abs(other - line))[:3])
     remedy = "there is no synchronisation in this target"
     if near:

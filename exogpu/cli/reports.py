@@ -102,7 +102,7 @@ def snapshots(
         try:
             found = saved(folder)
         except (OSError, ValueError) as error:
-            raise ExoGpuError([_nothing(str(error))]) from None
+            raise ExoGpuError([_no_report(str(error))]) from None
         if found:
             return found
 
@@ -119,11 +119,11 @@ def snapshots(
 
     made = tuple(one for one in guard(old, limits, work, unloaded, policy) if one is not None)
     if not made:
-        raise ExoGpuError([_nothing(f"{shown_path(old)} has no procedure that could be read")])
+        raise ExoGpuError([_no_report(f"{shown_path(old)} has no procedure that could be read")])
     return made
 
 
-def asked(
+def select_procedures(
     old: Sequence[Snapshot], new: Sequence[Snapshot], target: str | None
 ) -> Sequence[Snapshot]:
     """Selects the procedures of the old side: if one procedure of the target was asked for, that
@@ -144,7 +144,7 @@ def write_comparison(
     return text
 
 
-def _nothing(message: str) -> Diagnostic:
+def _no_report(message: str) -> Diagnostic:
     remedy = "give a folder that `exogpu report` wrote, a certificate, or the older source"
     return Diagnostic("X983", message, NOWHERE, remedy)
 

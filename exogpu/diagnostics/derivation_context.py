@@ -22,7 +22,7 @@ def step_callback() -> Tell | None:
     return _told.get()
 
 
-def kept() -> bool:
+def is_cached() -> bool:
     """Tests whether decisions on steps are cached on disk."""
     return _kept.get()
 

@@ -148,7 +148,7 @@ def _contracts(violation: Violation, program: amir.Program | None) -> str:
     if program is None:
         return ""
     sites = (violation.record, violation.check)
-    read = set[str]().union(*(_read(program, op) for op in sites if op is not None))
+    read = set[str]().union(*(_index_arrays(program, op) for op in sites if op is not None))
     found = [(name, of) for name, of in violation.contents if name in read]
     broken = [told for name, of in found for told in _broken_contracts(name, of)]
     if not broken:
@@ -156,7 +156,7 @@ def _contracts(violation: Violation, program: amir.Program | None) -> str:
     return f"if it is so, {' or '.join(broken)}; else write different elements, or add atomically"
 
 
-def _read(program: amir.Program, op: amir.Op) -> set[str]:
+def _index_arrays(program: amir.Program, op: amir.Op) -> set[str]:
     """The arrays whose values tell which elements a statement accesses, and when."""
     names: set[Sym] = set()
     arrays: set[str] = set()
@@ -238,7 +238,7 @@ class Overlapping:
     first: int
     second: int
 
-    def missing(self, action: str) -> str:
+    def missing_order(self, action: str) -> str:
         """Explains why nothing orders the launches."""
         return (
             f"the launch at line {self.second} is dependent: it may begin before that of line "
@@ -285,7 +285,7 @@ def slot_words(program: amir.Program, violation: Violation) -> tuple[str, str, a
     if violation.task is not None:
         begun = f"task {violation.task}"
     said = " and ".join(
-        f"{_called(slot)} is {value}" for slot, value in zip(asked.slots, values, strict=True)
+        f"{_slot_text(slot)} is {value}" for slot, value in zip(asked.slots, values, strict=True)
     )
     name = violation.variable
     if all(slot.ring == asked.slots[0].ring for slot in asked.slots) and _compares(asked.condition):
@@ -307,7 +307,7 @@ def slot_words(program: amir.Program, violation: Violation) -> tuple[str, str, a
     )
 
 
-def _called(slot: PrivateSlot) -> str:
+def _slot_text(slot: PrivateSlot) -> str:
     return f"slot({slot.barrier.name})"
 
 

@@ -34,11 +34,11 @@ def apply_edit(program: amir.Program, edit: edits.Edit) -> amir.Program | None:
         return None
     made: amir.Program | None = program
     for one in places:
-        made = None if made is None else _applied(made, one)
+        made = None if made is None else _change_program(made, one)
     return made
 
 
-def _applied(program: amir.Program, edit: edits.Edit) -> amir.Program | None:
+def _change_program(program: amir.Program, edit: edits.Edit) -> amir.Program | None:
     match edit:
         case edits.First():
             return _with_first(program, edit)
@@ -50,9 +50,9 @@ def _applied(program: amir.Program, edit: edits.Edit) -> amir.Program | None:
             fence = _fence(program, edit.first, edit.second, edit.op.origin)
             return None if fence is None else _next_to(program, edit.op, (fence,), edit.after)
         case edits.Between():
-            return _between(program, edit)
+            return _insert_between(program, edit)
         case edits.Widened():
-            return _widened(program, edit)
+            return _widen_fence(program, edit)
         case edits.NewAwait():
             sets = SYNC_TIMELINES[edit.timeline].under(program.policy)
             wait = amir.Await(edit.barrier, sets.full, sets.temporal, edit.n, edit.op.origin)
@@ -68,7 +68,7 @@ def _applied(program: amir.Program, edit: edits.Edit) -> amir.Program | None:
         case edits.NewGroup():
             return _grouped(program, edit)
         case edits.Moved():
-            return _moved(program, edit)
+            return _move_statement(program, edit)
         case edits.OnElement():
             to = tuple(Point(Int(at)) for at in edit.index)
             wait = replace(edit.op, barrier=replace(edit.op.barrier, coords=to))
@@ -144,11 +144,11 @@ def _deepened(program: amir.Program, made: amir.Program, name: Sym) -> amir.Prog
     group = {v.name for v in program.variables if guard in (v.name, v.guard)}
     deeper = _skips(made, group) - _skips(program, group)
 
-    def moved(v: amir.Variable) -> amir.Variable:
+    def deepen(v: amir.Variable) -> amir.Variable:
         same = v.name in group and v.depth is not None
         return replace(v, depth=(v.depth or 0) + deeper) if same else v
 
-    return replace(made, variables=tuple(map(moved, made.variables)))
+    return replace(made, variables=tuple(map(deepen, made.variables)))
 
 
 def _skips(program: amir.Program, group: set[Sym]) -> int:
@@ -228,15 +228,15 @@ def _inserted(program: amir.Program, around: Path, at: int, new: amir.Block) -> 
     if any(not _offsets(op.origin.threads) <= known for op in new if op.origin.threads):
         return None
 
-    def into(block: amir.Block, path: Path) -> amir.Block:
+    def insert_at(block: amir.Block, path: Path) -> amir.Block:
         if not path:
             return (*block[:at], *new, *block[at:])
         place, op = path[0]
         assert isinstance(op, amir.Loop | amir.Guard)
-        inner = replace(op, body=into(op.body, path[1:]))
+        inner = replace(op, body=insert_at(op.body, path[1:]))
         return (*block[:place], inner, *block[place + 1 :])
 
-    return replace(program, body=into(program.body, around))
+    return replace(program, body=insert_at(program.body, around))
 
 
 def _statement(program: amir.Program, path: Path) -> tuple[int, int]:
@@ -278,19 +278,19 @@ def _grouped(program: amir.Program, edit: edits.NewGroup) -> amir.Program | None
 # --- between two statements ---------------------------------------------------------------------
 
 
-def _between(program: amir.Program, edit: edits.Between) -> amir.Program | None:
+def _insert_between(program: amir.Program, edit: edits.Between) -> amir.Program | None:
     fence = _fence(program, edit.first, edit.second, edit.violation.check.origin)
-    return None if fence is None else _placed(program, edit.violation, fence, edit.widest)
+    return None if fence is None else _insert_fence(program, edit.violation, fence, edit.widest)
 
 
-def _widened(program: amir.Program, edit: edits.Widened) -> amir.Program | None:
+def _widen_fence(program: amir.Program, edit: edits.Widened) -> amir.Program | None:
     if len(_copies(program, edit.op)) != 1:
         return None
-    placed = _placed(program, edit.violation, replace(edit.op))
+    placed = _insert_fence(program, edit.violation, replace(edit.op))
     return None if placed is None else _rewritten(placed, {edit.op: ()})
 
 
-def _placed(
+def _insert_fence(
     program: amir.Program, violation: Violation, fence: amir.Fence, widest: bool = False
 ) -> amir.Program | None:
     """With a Fence on the way from one statement to the other, by the threads of both."""
@@ -356,14 +356,14 @@ def _threads(
     if check is None or record is None or record.origin.threads is None:
         return None
     mine, theirs = dict(violation.iteration), dict(violation.record_iteration or ())
-    wanted = {*_at(check, mine), *_at(record.origin.threads, theirs)}
+    wanted = {*_threads_at(check, mine), *_threads_at(record.origin.threads, theirs)}
     known = {op.iterator for _, op in around if isinstance(op, amir.Loop)}
     scopes = [op.origin.threads for op in (*block, *(op for _, op in around))]
     found: list[tuple[int, ThreadMap]] = []
     for scope in scopes:
         if scope is None or not _offsets(scope) <= known:
             continue
-        members = set(_at(scope, mine))
+        members = set(_threads_at(scope, mine))
         if wanted <= members:
             found.append((len(members), scope))
     if found:
@@ -377,7 +377,7 @@ def _offsets(threads: ThreadMap) -> frozenset[Sym]:
     return frozenset[Sym]().union(*(control_variables(axis.offset) for axis in threads.axes))
 
 
-def _at(threads: ThreadMap, values: dict[str, int]) -> tuple[int, ...]:
+def _threads_at(threads: ThreadMap, values: dict[str, int]) -> tuple[int, ...]:
     names = _offsets(threads)
     if any(name.name not in values for name in names):
         return ()
@@ -387,7 +387,7 @@ def _at(threads: ThreadMap, values: dict[str, int]) -> tuple[int, ...]:
 # --- moves --------------------------------------------------------------------------------------
 
 
-def _moved(program: amir.Program, edit: edits.Moved) -> amir.Program | None:
+def _move_statement(program: amir.Program, edit: edits.Moved) -> amir.Program | None:
     """The operations of a statement, its own uses of barriers included, next to another's; with
     the loops and guards that hold it alone, as far as it names what is not known there."""
     if edit.op.origin == edit.to.origin:

@@ -77,11 +77,11 @@ def _unbalanced(
             return Words(f"the last arrivals on {z} are never awaited", repairs)
         arrives, awaits = counts
         last = "last is" if arrives - awaits == 1 else f"last {arrives - awaits} are"
-        return Words(f"of {_many(arrives, 'arrival')} on {z} the {last} never awaited", repairs)
+        return Words(f"of {_plural(arrives, 'arrival')} on {z} the {last} never awaited", repairs)
     if counts is None:
         return Words(f"at the end of {z} its arrives and awaits do not balance")
     arrives, awaits = counts
-    message = f"{z} has {_many(arrives, 'Arrive')} and {_many(awaits, 'Await')} when it ends"
+    message = f"{z} has {_plural(arrives, 'Arrive')} and {_plural(awaits, 'Await')} when it ends"
     ops = [op for op in _arrives(program, barrier) if _may_reach(op, violation.index)]
     waits = [op for op in _awaits(program, barrier) if _reaches(op.barrier, violation.index)]
     lines = " and ".join(f"the {_at_lines(each)}" for each in (ops, waits) if each)
@@ -106,13 +106,13 @@ def _waits_for_all(
         if isinstance(op, amir.Arrive) and barrier in _names(op):
             arrives.append(op)
     for arrive in arrives:
-        wait = f"Await({_written(violation)}, cuda_in_order, 0)"
+        wait = f"Await({_name_of(violation)}, cuda_in_order, 0)"
         text = f"wait for all of them before {name} ends: {wait} after the Arrive at line "
         edit = edits.NewAwait(arrive, arrive.home, "cuda_in_order", 0, after=True)
         yield edits.Repair(text + str(_line(arrive)), edit)
 
 
-def _many(count: int, what: str) -> str:
+def _plural(count: int, what: str) -> str:
     return f"{count} {what}" + ("" if count == 1 else "s")
 
 
@@ -148,14 +148,14 @@ def _deadlock(
         return Words(
             f"the Await on {z} needs this Arrive, which comes after it: in program order it is "
             "never reached",
-            (_before(check, record), *_later(program, record)),
+            (_arrive_first(check, record), *_later_waits(program, record)),
             "the Await at which program order blocks",
             "the Arrive that it waits for",
         )
     assert isinstance(check, amir.Await)
     second = "the Await at which program order blocks"
     if program is not None and not arrives:
-        text = f"add an Arrive >> {_written(violation)} before the Await at line {_line(check)}"
+        text = f"add an Arrive >> {_name_of(violation)} before the Await at line {_line(check)}"
         named = _mechanism(program, check.barrier.name) is BarrierMechanism.NAMED_BARRIER
         edit = edits.NewArrive(check, check.barrier, "cuda_in_order")
         wrong_role = edits.Repair(text, edit, edits.Cost.DRAINED)
@@ -168,7 +168,7 @@ def _deadlock(
             second=second,
         )
     later = [op for op in arrives if _comes_later(program, op, check)]
-    repairs = (*(_before(op, check) for op in later), *_later(program, check))
+    repairs = (*(_arrive_first(op, check) for op in later), *_later_waits(program, check))
     return Words(
         _too_few(program, sizes, violation, check, arrives, later),
         repairs if loops_apart(program, check, arrives) is None else (),  # no skip lasts
@@ -201,7 +201,7 @@ def _given_back(
             last = same[-1]
             what = "loop" if isinstance(last, amir.Loop) else "statement"
             text = (
-                f"add an Arrive(cuda_in_order) >> {_written(violation)} after the {what} at line "
+                f"add an Arrive(cuda_in_order) >> {_name_of(violation)} after the {what} at line "
             )
             edit = edits.NewArrive(last, check.barrier, "cuda_in_order", after=True)
             yield edits.Repair(text + str(_line(last)), edit, edits.Cost.NOTHING)
@@ -251,7 +251,7 @@ def _too_few(
         return f"nothing before this Await arrives on {z} as often as it waits for"
     if counts[0] > await_counts(*counts, check.n)[0]:
         return f"of all that arrive on {z}, one has not as often as this Await waits for"
-    came = f"{_many(counts[0], 'Arrive')} came before" if counts[0] else "none came before"
+    came = f"{_plural(counts[0], 'Arrive')} came before" if counts[0] else "none came before"
     number, _ = await_counts(*counts, check.n)
     missing = f"this Await waits for Arrive number {number + 1} on {z}, and {came}"
     if not early and late:
@@ -285,18 +285,18 @@ def _completed(
         text = f"move the Arrive of line {_line(arrive)} after the instruction at line {line}"
         yield edits.Repair(text, edits.Moved(arrive, record))
     assert record.trailing is not None
-    text = f"add an Arrive >> {_written(violation)} after the instruction at line {line}"
+    text = f"add an Arrive >> {_name_of(violation)} after the instruction at line {line}"
     yield edits.Repair(
         text, edits.NewArrive(record, record.trailing.home, "cuda_in_order", after=True)
     )
 
 
-def _before(arrive: amir.Arrive, wait: amir.Await) -> edits.Repair:
+def _arrive_first(arrive: amir.Arrive, wait: amir.Await) -> edits.Repair:
     text = f"move the Arrive at line {_line(arrive)} before the Await at line {_line(wait)}"
     return edits.Repair(text, edits.Moved(arrive, wait, after=False))
 
 
-def _later(program: amir.Program | None, wait: amir.Await) -> Iterator[edits.Repair]:
+def _later_waits(program: amir.Program | None, wait: amir.Await) -> Iterator[edits.Repair]:
     """The Await waits for an earlier arrival."""
     if _mechanism(program, wait.barrier.name) is BarrierMechanism.NAMED_BARRIER:
         return
@@ -444,7 +444,7 @@ def _awaits(program: amir.Program | None, name: Sym | None) -> list[amir.Await]:
     return [op for op in ops if isinstance(op, amir.Await) and name in _names(op)]
 
 
-def _written(violation: Violation) -> str:
+def _name_of(violation: Violation) -> str:
     """A barrier as a statement names it: `z[...]` where it has elements."""
     return violation.variable + ("[...]" if violation.index else "")
 

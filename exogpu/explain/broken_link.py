@@ -129,7 +129,7 @@ class _Teller:
         if self.apart:
             return self._of_tasks()
         missed = [m for m in self.journey.missed if self._is_ours(m.op, m.threads)]
-        told = self._told(max(reversed(missed), key=_specific, default=None))
+        told = self._describe_missed(max(reversed(missed), key=_specific, default=None))
         return BrokenLink(self._chain(self._furthest()), *told)
 
     def _of_tasks(self) -> BrokenLink:
@@ -137,7 +137,7 @@ class _Teller:
         if not any(variable.counts_all for variable in self.program.variables):
             return BrokenLink((), "tasks of one kernel are never ordered, but by flags")
         if (taken := self._flag_takes_less()) is not None:
-            return BrokenLink(self._chain(self._furthest()), *self._told(taken))
+            return BrokenLink(self._chain(self._furthest()), *self._describe_missed(taken))
         missing = (
             f"no flag that the task of {self._access()} raises after it is awaited by all threads "
             f"concerned before {self._action()}"
@@ -168,7 +168,7 @@ class _Teller:
         reached = self._chain(self._furthest())
         if reached and reached[-1].kind == "launch":
             reached = ()  # which is no news
-        missing, advice = launches.missing(self._action()), launches.advice()
+        missing, advice = launches.missing_order(self._action()), launches.advice()
         return BrokenLink(reached, missing, advice=advice)
 
     def _is_ours(self, op: Op, threads: Threads) -> bool:
@@ -238,7 +238,7 @@ class _Teller:
             _fuller(last, self.check.timelines),
         )
 
-    def _told(self, missed: Missed | None) -> tuple[str, tuple[Repair, ...]]:
+    def _describe_missed(self, missed: Missed | None) -> tuple[str, tuple[Repair, ...]]:
         """Explains why the sync nearest to the check did not pass the access on."""
         if missed is None:
             if not (self.journey.passed or self.journey.missed or self.journey.uncarried):
@@ -262,7 +262,7 @@ class _Teller:
                     f"nobody orders {self._access()} before {here}{for_}: its first timeline takes "
                     f"{self._accesses(culprit.op.pre) or 'nothing'}, and by then its threads have "
                     f"seen it as {self._accesses(culprit.seen)} only",
-                    self._taken(culprit),
+                    self._take_repairs(culprit),
                 )
             case Why.NOT_TRANSITIVE:
                 ordinary = culprit.seen & SYNC_TIMELINES["cuda_in_order"].under(self.policy).full
@@ -317,29 +317,29 @@ class _Teller:
         )
         return (Repair(text, edit), Repair(text, replace(edit, widest=True)), *behind)
 
-    def _taken(self, culprit: Missed) -> tuple[Repair, ...]:
+    def _take_repairs(self, culprit: Missed) -> tuple[Repair, ...]:
         """Returns repairs by which a sync takes an access that its threads saw on other ones."""
         assert isinstance(culprit.op, Fence | Arrive)
         here, line = _name(culprit.op), culprit.op.origin.span.line
         for passed in self.journey.passed:
             later = passed.op.origin.span.line > line and shares(passed.threads, culprit.threads)
             if later and granted_timelines(passed) & culprit.op.pre:
-                return (_moved(culprit.op, passed.op),)
+                return (_move_after(culprit.op, passed.op),)
         first = first_timeline(culprit.seen)
         if is_launch(culprit.op) or self._is_group(culprit.op):
             return ()
         last = self._furthest()
         if last is not None and isinstance(last.op, Arrive) and self._is_group(last.op):
-            text = f"before {here}, {_awaited(last.op, 'cuda_in_order', '0')}"
+            text = f"before {here}, {_missing_await(last.op, 'cuda_in_order', '0')}"
             return (Repair(text, NewAwait(culprit.op, last.op.home, "cuda_in_order", 0)),)
         if first == BY_COPY:
             return tuple(self._sooner_than(culprit.op))
         if first in BY_COMMIT_GROUP:
             ways = completion(first, "cuda_in_order", self.record, self.program, f"before {here}")
-            return (*self._completing(first), *ways)
+            return (*self._completion_repairs(first), *ways)
         return (Repair(f"let the first timeline of {here} be {first}", First(culprit.op, first)),)
 
-    def _completing(self, first: str) -> Iterator[Repair]:
+    def _completion_repairs(self, first: str) -> Iterator[Repair]:
         """An Arrive on a commit group that completes less of the access than this one would."""
         for op in operations(self.program.body):
             if isinstance(op, Arrive) and self._is_group(op) and self.record.timeline not in op.pre:
@@ -396,7 +396,7 @@ class _Teller:
         early = missed.arrive
         order = None if carrier is None or rank < missed.bound else carrier.after
         if early is not None and order is not None and carrier and carrier.op is early.op:
-            repairs = [_moved(early.op, order.op)]
+            repairs = [_move_after(early.op, order.op)]
             if isinstance(early.op, Arrive) and isinstance(order.op, Await) and order.op.n > 0:
                 text = f"let {_name(early.op)} be for the step before"
                 repairs.insert(0, Repair(text, Delayed(early.op, order.op)))
@@ -439,7 +439,7 @@ class _Teller:
 
     def _ours(self) -> str:
         """A thread of the check that does not see the access."""
-        return _words(frozenset({min(self.blind)}), self.check)
+        return _threads_text(frozenset({min(self.blind)}), self.check)
 
     def _action(self) -> str:
         if self.check.free:
@@ -477,7 +477,7 @@ def _fuller(passed: PassedOn, asked: QualSet) -> tuple[Repair, ...]:
     return (whole, Repair(f"put {PROXY_FENCE} after {here}", NewFence(passed.op, *PROXY_PAIR)))
 
 
-def _moved(arrive: Fence | Arrive | Await, after: Fence | Arrive | Await) -> Repair:
+def _move_after(arrive: Fence | Arrive | Await, after: Fence | Arrive | Await) -> Repair:
     kind, line = type(arrive).__name__, arrive.origin.span.line
     return Repair(
         f"move the {kind} of line {line} after the {_kind(after)} at line {after.origin.span.line}",
@@ -485,7 +485,7 @@ def _moved(arrive: Fence | Arrive | Await, after: Fence | Arrive | Await) -> Rep
     )
 
 
-def _awaited(arrive: Op, second: str, n: str) -> str:
+def _missing_await(arrive: Op, second: str, n: str) -> str:
     """The Await that an Arrive lacks."""
     assert isinstance(arrive, Arrive)
     at = "[...]" if arrive.home.coords else ""
@@ -497,7 +497,7 @@ def _element(name: str, index: tuple[int, ...]) -> str:
 
 
 def _hop(passed: PassedOn) -> Hop:
-    return Hop(_kind(passed.op), passed.op.origin.span, _words(passed.threads, passed.op))
+    return Hop(_kind(passed.op), passed.op.origin.span, _threads_text(passed.threads, passed.op))
 
 
 def _kind(op: Fence | Arrive | Await) -> str:
@@ -514,7 +514,7 @@ def _name(op: Fence | Arrive | Await) -> str:
     return f"{_article(_kind(op))} at line {op.origin.span.line}"
 
 
-def _words(threads: Threads, op: Op) -> str:
+def _threads_text(threads: Threads, op: Op) -> str:
     if EVERYONE in threads:
         return "the CPU"
     mapping, indices = op.origin.threads, [t for _, t in threads]

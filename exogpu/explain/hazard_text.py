@@ -100,10 +100,10 @@ def with_shared_repairs(
         made = repair.changes or changes(repair)
         return replace(one.hazard, help=repair.text, changes=made)
 
-    return once(map(mended, told))
+    return deduplicate_hazards(map(mended, told))
 
 
-def once(hazards: Iterable[Hazard]) -> tuple[Hazard, ...]:
+def deduplicate_hazards(hazards: Iterable[Hazard]) -> tuple[Hazard, ...]:
     """The hazards, those of one Await at which program order blocks as one, at its smallest sizes:
     what the first of them says, with the Arrive that comes too late if one does at these sizes."""
     kept: dict[object, Hazard] = {}
@@ -143,7 +143,7 @@ def tell(
         program = with_contents(program, sizes, dict(violation.contents))
     if violation.kind in UNMET:
         return Told(_unmet(violation, sizes, program), violation, None)
-    unwritten = _unwritten(violation)
+    unwritten = _uninitialised_text(violation)
     broken = None if program is None or unwritten else broken_link(program, sizes, violation)
     words = barrier_words(program, sizes, violation)
     if unwritten:
@@ -226,7 +226,7 @@ def _contents_text(violation: Violation) -> str:
     return f", where {' and '.join(found)}" if found else ""
 
 
-def _unwritten(violation: Violation) -> str:
+def _uninitialised_text(violation: Violation) -> str:
     """Describes a read of what no write has written; empty for other hazards."""
     read = f"the read of {element_of(violation)}"
     if violation.kind is HazardKind.UNINIT:
@@ -363,7 +363,7 @@ def _unordered(
     if check.free:
         access = f"the {what} of {element}, {_a(made)}," if made else f"the {what} of {element}"
         access = f"the {word} on {element}" if word else access
-        return _overwritten(access, check, sizes, program)
+        return _lifetime_text(access, check, sizes, program)
     verb = verb_of(check)
     asked = access_name(check, variables)
     said = f"the {what} of {element}"
@@ -373,7 +373,7 @@ def _unordered(
     return f"{said}, {_a(made)}, is not {ordered} before the {verb}, {_a(asked)}", ""
 
 
-def _overwritten(
+def _lifetime_text(
     access: str, check: Check, sizes: Mapping[str, int], program: Program | None
 ) -> tuple[str, str]:
     """Says who takes the bytes of memory that ends, and where."""

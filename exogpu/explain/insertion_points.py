@@ -83,7 +83,7 @@ def gaps_between(proc: ir.Proc, ours: Path, theirs: Path) -> Iterator[Gap]:
         common += 1
     if common < min(len(ours), len(theirs)):
         block = list(_block_of(ours[: common + 1], proc))
-        first, last = _at(block, theirs[common]), _at(block, ours[common])
+        first, last = _position(block, theirs[common]), _position(block, ours[common])
         around = ours[:common]
         if 0 <= first < last:
             yield Gap(ours[common], False, around)
@@ -100,7 +100,7 @@ def gaps_between(proc: ir.Proc, ours: Path, theirs: Path) -> Iterator[Gap]:
                 yield next_to(path[:length], after)
 
 
-def _at(block: Sequence[ir.Stmt], wanted: ir.Stmt) -> int:
+def _position(block: Sequence[ir.Stmt], wanted: ir.Stmt) -> int:
     return next((at for at, stmt in enumerate(block) if stmt is wanted), -1)
 
 

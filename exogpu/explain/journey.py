@@ -106,7 +106,7 @@ def follow(
     """
     if violation.record_iteration is None or not isinstance(violation.check, amir.Check):
         return None
-    needed = _needed(program, violation)
+    needed = _slice_program(program, violation)
     way = _Way(*needed, most=1)
     execute(way.program, sizes, way)
     if way.failure is None and way.others:
@@ -120,14 +120,14 @@ def counts_at(
 ) -> tuple[int, int] | None:
     """Counts arrivals and awaits on the violation's element of a barrier before the operation that
     fails; None if the way there is too long."""
-    way = _Way(*_needed(program, violation))
+    way = _Way(*_slice_program(program, violation))
     state = execute(way.program, sizes, way).barriers.get(barrier)
     if state is None or way.left < 0:
         return None
     return state.arrives.get(violation.index, 0), state.awaits.get(violation.index, 0)
 
 
-def _needed(
+def _slice_program(
     program: amir.Program, violation: observer.Violation
 ) -> tuple[amir.Program, observer.Violation]:
     """The program without what cannot matter to a journey: other accesses, other elements, and
@@ -141,7 +141,7 @@ def _needed(
         elif op is not None:
             sides[op] = op
 
-    def needed(op: amir.Op) -> bool:
+    def matters(op: amir.Op) -> bool:
         match op:
             case amir.Alloc() | amir.Release():
                 return op.name in barriers
@@ -155,7 +155,7 @@ def _needed(
                 return True
 
     body = rewritten(
-        select_operations(program.body, needed), {op: (new,) for op, new in sides.items()}
+        select_operations(program.body, matters), {op: (new,) for op, new in sides.items()}
     )
     check, record = sides[violation.check], violation.record
     about = replace(violation, check=check, record=None if record is None else sides[record])
@@ -244,7 +244,7 @@ class _Way(observer.Observer):
         assert isinstance(at.op, observer.Sync)
         if isinstance(at.op, amir.Await):
             assert isinstance(signal, observer.Waiting)
-            _awaited(journey, at.op, at, given, signal)
+            _note_wait(journey, at.op, at, given, signal)
             return
         arrival = (
             signal
@@ -283,7 +283,7 @@ class _Way(observer.Observer):
             self.failure = Unseen(self.journeys[unseen[0]], at.threads - seen)
 
 
-def _awaited(
+def _note_wait(
     journey: Journey,
     op: amir.Await,
     at: observer.Moment,

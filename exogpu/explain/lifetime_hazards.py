@@ -90,8 +90,8 @@ def _declared_there(program: Program, check: Check) -> str | None:
     if ends is None:
         return None
     name = ends.text.partition(":")[0].strip()
-    return next((name for one in _shared(program) if one == name), None)
+    return next((name for one in _shared_names(program) if one == name), None)
 
 
-def _shared(program: Program) -> Iterator[str]:
+def _shared_names(program: Program) -> Iterator[str]:
     return (v.name.name for v in program.variables if v.shared)

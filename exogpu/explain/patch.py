@@ -80,9 +80,9 @@ def _changes(edit: edits.Edit) -> Iterator[Change]:
         case edits.Between():
             yield from _insert_on_the_way(edit.violation, f"Fence({edit.first}, {edit.second})")
         case edits.Widened():
-            yield from _widened(edit)
+            yield from _widening_changes(edit)
         case edits.Moved():
-            yield from _moved(edit)
+            yield from _move_changes(edit)
         case edits.Drained() | edits.Delayed() | edits.Counted():
             return
 
@@ -269,11 +269,11 @@ def _group(edit: edits.NewGroup) -> Iterator[Change]:
     path = _path(text, span)
     stmt = _statement(path[-1])
 
-    def both(group: str) -> tuple[str, str]:
+    def texts(group: str) -> tuple[str, str]:
         return _arrive(edit.first, group), f"Await({group}, {edit.second}, 0)"
 
     if edit.group is not None:
-        yield (_insert_after(text, stmt, *both(_text_of(edit.group))),)
+        yield (_insert_after(text, stmt, *texts(_text_of(edit.group))),)
         return
     loops = [one for one in map(_statement, path) if _divides(one)]
     if not loops:
@@ -285,10 +285,13 @@ def _group(edit: edits.NewGroup) -> Iterator[Change]:
         extents.append(ast.unparse(loop.iter.args[1]))
     index = f"[{', '.join(names)}]"
     if unused := _declared_group(path, len(names)):
-        yield (_insert_after(text, stmt, *both(unused + index)),)
+        yield (_insert_after(text, stmt, *texts(unused + index)),)
     name = _fresh("cg", path)
     declared = f"{name}: barrier[{', '.join(extents)}] @ CudaCommitGroup"
-    yield (_insert_before(text, loops[0], declared), _insert_after(text, stmt, *both(name + index)))
+    yield (
+        _insert_before(text, loops[0], declared),
+        _insert_after(text, stmt, *texts(name + index)),
+    )
 
 
 def _declared_group(path: Path, rank: int) -> str:
@@ -345,7 +348,7 @@ def _insert_on_the_way(violation: Violation, *new: str) -> Iterator[Change]:
     if check.ends is not None:
         yield (_at_the_end(text, check.span, check.ends, *new),)
     ours, theirs = _path(text, check.span), _path(text, record.origin.span)
-    common = _common(ours, theirs)
+    common = _common_length(ours, theirs)
     split = ours[common : common + 1], theirs[common : common + 1]
     ahead: list[Change] = []
     if all(split) and split[0][0][0] is split[1][0][0] and split[1][0][1] < split[0][0][1]:
@@ -358,7 +361,7 @@ def _insert_on_the_way(violation: Violation, *new: str) -> Iterator[Change]:
     yield from (*ahead, *carried)
 
 
-def _common(ours: Path, theirs: Path) -> int:
+def _common_length(ours: Path, theirs: Path) -> int:
     """Steps from the file on that both take."""
     count = 0
     for mine, other in zip(ours, theirs, strict=False):
@@ -368,7 +371,7 @@ def _common(ours: Path, theirs: Path) -> int:
     return count
 
 
-def _widened(edit: edits.Widened) -> Iterator[Change]:
+def _widening_changes(edit: edits.Widened) -> Iterator[Change]:
     """A Fence where the threads of both take part, and no longer where it was."""
     span = edit.op.origin.span
     text = _read_source(span)
@@ -393,7 +396,7 @@ def _outermost_alone(path: Path) -> tuple[ast.stmt, Sequence[ast.stmt]]:
     return chain[-1], chain
 
 
-def _moved(edit: edits.Moved) -> Iterator[Change]:
+def _move_changes(edit: edits.Moved) -> Iterator[Change]:
     """A statement cut and pasted, itself or with what holds it alone."""
     span, to = edit.op.origin.span, edit.to.origin.span
     if span.file != to.file:

@@ -132,7 +132,7 @@ def new_awaits(
     )
 
 
-def _named(barrier: Access, program: Program) -> Access:
+def _arrive_element(barrier: Access, program: Program) -> Access:
     """The element as an Arrive names it: an instruction's own has iterators of its desugaring."""
     arrives = (op.home for op in operations(program.body) if isinstance(op, Arrive))
     return next((home for home in arrives if home.name is barrier.name), barrier)
@@ -186,7 +186,7 @@ def general_repairs(violation: Violation, program: Program) -> tuple[Repair, ...
     if record.timeline in ASYNC_PROXY and check.level is Level.TEMPORALLY_ORDERED:
         second = "cuda_in_order"
     if first == BY_COPY and record.trailing is not None:
-        home = _named(record.trailing.home, program)
+        home = _arrive_element(record.trailing.home, program)
         return new_awaits(program, check, home, second_timeline(check.timelines), SKIPS)
     if _by_completion(first):
         return completion(first, second, record, program, "between them")

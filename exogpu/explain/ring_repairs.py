@@ -39,7 +39,7 @@ def _scopes(around: points.Path) -> list[ir.Stmt]:
     ]
 
 
-def _within(scopes: list[ir.Stmt], stmt: ir.Stmt) -> ir.Stmt:
+def _wrap_in_scopes(scopes: list[ir.Stmt], stmt: ir.Stmt) -> ir.Stmt:
     """The statement in scopes like others, the outermost first."""
     for scope in reversed(scopes):
         match scope:
@@ -70,7 +70,7 @@ def drained(proc: ir.Proc, arrive: Span) -> Iterator[points.Rewritten]:
     def make(gap: points.Gap) -> tuple[ir.Stmt, ...]:
         of, some = by_gap[gap]
         wait = ir.Await(of.targets[0], SYNC_TIMELINES[ORDINARY], 0, span=gap.anchor.span)
-        return (_within(some, wait),)
+        return (_wrap_in_scopes(some, wait),)
 
     made = points.with_new(proc, gaps, make)
     yield from () if made is None else (made,)
@@ -102,7 +102,7 @@ def delayed(proc: ir.Proc, arrive: Span, wait: Span) -> Iterator[points.Rewritte
     order = sorted(behind, key=lambda stmt: not _waits_for(stmt, of.barrier.name))
     for stmt in order:
         gap = points.Gap(stmt, True, path[:at])
-        last = _within(scopes, replace(release, span=stmt.span))
+        last = _wrap_in_scopes(scopes, replace(release, span=stmt.span))
         made = points.rebuilt(
             proc, {id(release): (guarded,), id(stmt): points.insert_at(gap, last)}
         )
@@ -142,7 +142,7 @@ def count_ring_steps(proc: ir.Proc, name: Sym) -> Iterator[points.Rewritten]:
         used = [a for a in accesses(stmt) if a.name in dims]
         if not used:
             continue
-        barrier = _counting(proc, path)
+        barrier = _counting_barrier(proc, path)
         if barrier is None:
             return
         ring = _ring_of(used[0].coords[dims[used[0].name]])
@@ -215,7 +215,7 @@ def _ring_of(coord: ir.Coord) -> tuple[ir.Mod, int] | None:
             return None
 
 
-def _counting(proc: ir.Proc, path: points.Path) -> Sym | None:
+def _counting_barrier(proc: ir.Proc, path: points.Path) -> Sym | None:
     """The mbarrier on which the threads of a statement arrive in its step: as often, when the
     statement begins, as there were steps before."""
     declared = declarations(proc)

@@ -65,9 +65,9 @@ def rewritten(
                 made = points.with_new(proc, gaps, lambda gap: (_fence(first, second, gap),))
                 yield from () if made is None else (made,)
         case edits.Widened(violation, op):
-            yield from _widened(proc, program, violation, op)
+            yield from _widen_in_source(proc, program, violation, op)
         case edits.Moved(op, to, after):
-            yield from _moved(proc, repair, op, to, after)
+            yield from _move_in_source(proc, repair, op, to, after)
         case edits.Drained(arrive):
             yield from drained(proc, arrive.origin.span)
         case edits.Delayed(arrive, wait_):
@@ -164,14 +164,14 @@ def _grouped(
     """An Arrive and an Await of a commit group; of a new one, its declaration too."""
     gaps = [points.next_to(path, True) for path in points.paths_to(proc, op.origin.span)]
 
-    def both(of: ir.Access, gap: points.Gap) -> tuple[ir.Stmt, ...] | None:
+    def sync_statements(of: ir.Access, gap: points.Gap) -> tuple[ir.Stmt, ...] | None:
         arrive, of_here = _arrive(of, first, gap, proc), points.known_at(of, gap, proc)
         if arrive is None or of_here is None:
             return None
         return (*arrive, ir.Await(of_here, SYNC_TIMELINES[second], 0, span=gap.anchor.span))
 
     if group is not None:
-        made = points.with_new(proc, gaps, lambda gap: both(group, gap))
+        made = points.with_new(proc, gaps, lambda gap: sync_statements(group, gap))
         yield from () if made is None else (made,)
         return
     if not gaps:
@@ -183,11 +183,11 @@ def _grouped(
         return
     coords = tuple(ir.Point(ir.CVar(loop.iterator)) for loop in loops)
     for unused in _unused_groups(proc, len(loops)):
-        made = points.with_new(proc, gaps, partial(both, ir.Access(unused, coords)))
+        made = points.with_new(proc, gaps, partial(sync_statements, ir.Access(unused, coords)))
         yield from () if made is None else (made,)
     taken = {name for stmt in walk(proc.body) for name in _declared(stmt)}
     name = Sym(next(n for n in ("cg", *(f"cg{i}" for i in range(2, 99))) if n not in taken))
-    made = points.with_new(proc, gaps, lambda gap: both(ir.Access(name, coords), gap))
+    made = points.with_new(proc, gaps, lambda gap: sync_statements(ir.Access(name, coords), gap))
     outermost = next(stmt for stmt in gaps[0].around if stmt is loops[0])
     around = gaps[0].around[: [*gaps[0].around].index(outermost)]
     place = points.Gap(outermost, False, around)
@@ -263,7 +263,7 @@ def _path_of(proc: ir.Proc, program: amir.Program, op: amir.Op) -> points.Path |
     return found[0] if found else None
 
 
-def _widened(
+def _widen_in_source(
     proc: ir.Proc, program: amir.Program, violation: Violation, op: amir.Fence
 ) -> Iterator[points.Rewritten]:
     old = points.paths_to(proc, op.origin.span)
@@ -299,7 +299,7 @@ def _outermost_alone(path: points.Path) -> list[ir.Stmt]:
     return found
 
 
-def _moved(
+def _move_in_source(
     proc: ir.Proc, repair: edits.Repair, op: amir.Op, to: amir.Op, after: bool
 ) -> Iterator[points.Rewritten]:
     """A statement cut and pasted, itself or with what holds it alone."""

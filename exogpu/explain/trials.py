@@ -71,7 +71,7 @@ class Judge(Protocol):
 class Writer(Protocol):
     """Makes repairs in the procedure that a program was lowered from."""
 
-    def written(self, repair: edits.Repair) -> Iterable[tuple[edits.Repair, amir.Program]]:
+    def write_repair(self, repair: edits.Repair) -> Iterable[tuple[edits.Repair, amir.Program]]:
         """The ways to make a repair that are well-formed, and the program of each."""
 
 
@@ -162,13 +162,13 @@ class Trials:
         if not self._budget.allows():
             return None
         if self._writer is None or not self._is_only_written(repair.edit):
-            changed = self._applied(repair.edit)
+            changed = self._program_with(repair.edit)
             if changed is None or not self._helps(violation, repair.edit, repair.edit, changed):
                 return None
         if self._writer is None:
             return repair
         with self._budget.spent():
-            ways = iter(self._writer.written(repair))
+            ways = iter(self._writer.write_repair(repair))
         for number in count():
             with self._budget.spent():
                 made, program = next(ways, (None, self._program))
@@ -213,16 +213,16 @@ class Trials:
 
         An Await that skips more puts off the step that fails: it has to help twice as far, too.
         """
-        sizes = list(self._tried(pair))
+        sizes = list(self._trial_sizes(pair))
         if isinstance(edit, edits.Skip) and sizes == [self._sizes]:
             sizes += _doubled(self._program, self._sizes)
         return all(self._better(pair, key, changed, each) for each in sizes)
 
-    def _tried(self, pair: Pair) -> Iterator[dict[str, int]]:
+    def _trial_sizes(self, pair: Pair) -> Iterator[dict[str, int]]:
         """The sizes at which a repair is tried: neither too small nor too large, if possible."""
         if max(self._sizes.values(), default=0) <= FEW:
             yield self._sizes
-            larger = list(_larger(self._program, self._sizes))
+            larger = list(_larger_sizes(self._program, self._sizes))
             known = (each for each in larger if self._pairs_before(each) is not None)
             yield from islice(chain(known, larger), 1)
             return
@@ -248,7 +248,7 @@ class Trials:
         before = self._pairs_before(sizes) if after is not None else None
         return before is not None and after is not None and after <= before - {pair}
 
-    def _applied(self, edit: edits.Edit) -> amir.Program | None:
+    def _program_with(self, edit: edits.Edit) -> amir.Program | None:
         if edit not in self._changed:
             self._changed[edit] = apply_edit(self._program, edit)
         return self._changed[edit]
@@ -268,7 +268,7 @@ def _barriers_alone(program: amir.Program) -> amir.Program:
     has the element."""
     barriers = {v.name for v in program.variables if v.mechanism is not None}
 
-    def kept(op: amir.Op) -> bool:
+    def uses_barrier(op: amir.Op) -> bool:
         match op:
             case amir.Alloc() | amir.Release():
                 return op.name in barriers
@@ -285,10 +285,10 @@ def _barriers_alone(program: amir.Program) -> amir.Program:
             case _:
                 return True
 
-    return replace(program, body=select_operations(program.body, kept))
+    return replace(program, body=select_operations(program.body, uses_barrier))
 
 
-def _larger(program: amir.Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+def _larger_sizes(program: amir.Program, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """Larger sizes that the preconditions admit, the largest first: the others are for where that
     takes too long."""
     for most in (FACTOR, 9, 3, 2):

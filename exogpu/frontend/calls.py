@@ -253,13 +253,13 @@ def _data_argument(
             "T227",
             f"{meaning.name} is in {has}, {param.name} must be in {param.memory.name}",
             node,
-            _moved(meaning, param),
+            _suggest_copy(meaning, param),
             declared,
         )
     return window
 
 
-def _moved(given: Data, param: nodes.DataParam) -> str:
+def _suggest_copy(given: Data, param: nodes.DataParam) -> str:
     """Suggests how a variable gets into the memory that a parameter asks for."""
     remedy = f"declare {given.name} @ {param.memory.name}, or use another instruction"
     if param.memory.swizzle and given.memory.space is Space.SHARED:

@@ -91,7 +91,7 @@ def access(
     if len(parts) + len(own) != len(meaning.shape):
         raise ctx.reject(
             "T205",
-            f"{meaning.name} has {_many(len(meaning.shape))}, and {len(parts)} "
+            f"{meaning.name} has {_count_text(len(meaning.shape))}, and {len(parts)} "
             f"{'is' if len(parts) == 1 else 'are'} indexed",
             node,
             "give one coordinate a dimension, or declare it with as many",
@@ -233,7 +233,7 @@ def _is_operation(node: ast.expr) -> bool:
             )
 
 
-def _many(dimensions: int) -> str:
+def _count_text(dimensions: int) -> str:
     return f"{dimensions} dimension{'' if dimensions == 1 else 's'}"
 
 
@@ -334,7 +334,7 @@ def _wrong(part: scalars.Scalar, dtype: DataType) -> tuple[str, str, str] | None
             return "T210", f"{value!r} is floating point, where {name} is computed", _APART
         case scalars.Constant(value=value) if not scalars.fits_type(value, dtype):
             remedy = "use a constant that the type has, or variables of a wider type"
-            return "T246", f"{_shown(value)} does not fit {name}", remedy
+            return "T246", f"{_number_text(value)} does not fit {name}", remedy
         case scalars.Operation(function=function) if function in _FLOATING and dtype not in FLOATS:
             return "T210", f"{function} takes floating point, where {name} is computed", _APART
         case scalars.Operation(function="/", arguments=(_, scalars.Constant(value=0))) if (
@@ -345,7 +345,7 @@ def _wrong(part: scalars.Scalar, dtype: DataType) -> tuple[str, str, str] | None
             return None
 
 
-def _shown(value: float | int) -> str:
+def _number_text(value: float | int) -> str:
     if isinstance(value, int) and abs(value) >= 1 << 200:
         return f"an integer of {value.bit_length()} bits"
     return repr(value)

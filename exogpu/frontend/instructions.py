@@ -34,16 +34,16 @@ def check_in_place(
     data = {p.name.name: p for p in params if isinstance(p, ir.DataParam)}
     chosen = [data[n] for n in named if n in data]
     for missing in (n for n in named if n not in data):
-        yield _refused(name, f"{missing} is none of its data parameters", span)
+        yield _refusal(name, f"{missing} is none of its data parameters", span)
     for param in chosen[1:]:
         if (param.shape, param.dtype) != (chosen[0].shape, chosen[0].dtype):
             other = chosen[0].name
-            yield _refused(name, f"{param.name} has not the type of {other}", param.span)
+            yield _refusal(name, f"{param.name} has not the type of {other}", param.span)
     if chosen and not _element_by_element(body, frozenset(p.name for p in chosen), ()):
-        yield _refused(name, "its body does not go element by element", span)
+        yield _refusal(name, "its body does not go element by element", span)
 
 
-def _refused(name: str, why: str, span: Span) -> Diagnostic:
+def _refusal(name: str, why: str, span: Span) -> Diagnostic:
     return Diagnostic(
         "T245",
         f"{name} does not work in place: {why}",
@@ -207,7 +207,9 @@ class InstructionTemplate:
         place = self.source.span(self.source.function)
         return ExoGpuError([Diagnostic("T221", message, place, help)])
 
-    def _given(self, what: str, value: object, values: Mapping[str, object], kind: type[T]) -> T:
+    def _evaluate_annotation(
+        self, what: str, value: object, values: Mapping[str, object], kind: type[T]
+    ) -> T:
         """An annotation of the decorator; a function of compile-time parameters is applied."""
         if callable(value):
             try:
@@ -287,7 +289,7 @@ class InstructionTemplate:
         if ctx.diagnostics:
             raise ExoGpuError(ctx.diagnostics)
         operands = {
-            n: self._given(f"operand {n}", v, values, types.Operand)
+            n: self._evaluate_annotation(f"operand {n}", v, values, types.Operand)
             for n, v in self.operands.items()
         }
         data = [p for p in params if isinstance(p, ir.DataParam)]
@@ -295,7 +297,9 @@ class InstructionTemplate:
             remedy = "give the decorator one Operand for each data parameter, by its name"
             raise self._wrong(f"{self.name}: operands and data differ in {sorted(odd)}", remedy)
         self._check_template({p.name.name for p in data})
-        barrier_units = self._given("barrier_units", self.barrier_units, values, tuple)
+        barrier_units = self._evaluate_annotation(
+            "barrier_units", self.barrier_units, values, tuple
+        )
         params = tuple(
             self._annotated(p, operands[p.name.name]) if isinstance(p, ir.DataParam) else p
             for p in params
@@ -310,7 +314,7 @@ class InstructionTemplate:
             preconditions=tuple(p for p in preconditions if not isinstance(p, ir.Contract)),
             body=inside,
             cuda=self.cuda,
-            unit=self._given("the unit", self.unit, values, types.CollUnit),
+            unit=self._evaluate_annotation("the unit", self.unit, values, types.CollUnit),
             trailing=self.barrier,
             trailing_required=self.barrier_required,
             trailing_units=barrier_units,

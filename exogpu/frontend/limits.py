@@ -69,7 +69,7 @@ def refusals(source: Source) -> Iterator[Diagnostic]:
                 source.span(argument),
                 "rename it: check_at, run and calls of the kernel have an option of this name",
             )
-    for node, name in _bound(source.function):
+    for node, name in _bound_names(source.function):
         if not is_name(name):
             yield bad_name(name, source.span(node))
 
@@ -85,7 +85,7 @@ def is_name(name: object) -> bool:
     return isinstance(name, str) and name.isascii() and name.isidentifier()
 
 
-def _bound(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, str]]:
+def _bound_names(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, str]]:
     """The names that the procedure itself binds, not those that it takes from Python."""
     yield function, function.name
     for node in ast.walk(function):

@@ -94,7 +94,7 @@ def contract(
     if ctx.instruction:
         what = f"{ast.unparse(node)} is a contract, and instructions have none"
         raise ctx.reject("T252", what, node, "state it in the procedure that has the array")
-    found = _named(node, ctx)
+    found = _argument_meaning(node, ctx)
     if isinstance(found, Broken):
         raise Reject(None)
     if not isinstance(found, Data) or found.dtype not in INDICES or len(found.shape) != 1:
@@ -128,7 +128,7 @@ def contract(
     return made
 
 
-def _named(node: ast.Call, ctx: Context) -> Meaning | None:
+def _argument_meaning(node: ast.Call, ctx: Context) -> Meaning | None:
     """Returns the meaning of its one argument."""
     match node.args, node.keywords:
         case [ast.Name(id=name)], []:

@@ -51,7 +51,7 @@ def slot_index(node: ast.Call, extent: ir.CExpr, of: Data | Barrier, ctx: Contex
         raise ctx.reject(
             "T250", f"{WORD} takes one barrier variable", node, "name the variable: slot(full)"
         )
-    barrier = _counted(node.args[0], ctx)
+    barrier = _mbarrier(node.args[0], ctx)
     if not isinstance(extent, ir.Int) or extent.value < 1:
         raise ctx.reject(
             "T250",
@@ -74,7 +74,7 @@ def with_slots(node: ast.stmt, ctx: Context, read: Callable[[], ir.Block]) -> ir
     finally:
         ctx.slots = around
     if slots:
-        _fits(made, node, ctx)
+        _check_counting(made, node, ctx)
     for (barrier, ring), name in slots.items():
         span = ctx.source.span(node)
         made = (ir.For(name, ir.Int(0), ir.Int(ring), ir.Slot(barrier), made, span=span),)
@@ -89,20 +89,20 @@ def slot_loop(node: ast.For, body: Callable[[], ir.Block], ctx: Context) -> ir.F
         return None
     if len(call.args) != 2 or not isinstance(node.target, ast.Name) or not ctx.in_task:
         raise misplaced(call, ctx, "in a loop that binds none: that is for s in slot(full, 4)")
-    barrier, ring = _counted(call.args[0], ctx), integer(call.args[1], ctx)
+    barrier, ring = _mbarrier(call.args[0], ctx), integer(call.args[1], ctx)
     if ring < 1:
         raise ctx.reject("T250", f"a ring of {ring} slots", call.args[1], "use 1 or more")
     iterator = Sym(node.target.id)
     with ctx.scope():
         ctx.declare(node.target.id, Control(iterator))
         inside = body()
-    _fits(inside, node, ctx)
+    _check_counting(inside, node, ctx)
     return ir.For(
         iterator, ir.Int(0), ir.Int(ring), ir.Slot(barrier.name), inside, span=ctx.source.span(node)
     )
 
 
-def _counted(node: ast.expr, ctx: Context) -> Barrier:
+def _mbarrier(node: ast.expr, ctx: Context) -> Barrier:
     """An mbarrier variable, all of it."""
     found = ctx.lookup(node.id) if isinstance(node, ast.Name) else None
     if isinstance(found, Broken):
@@ -113,7 +113,7 @@ def _counted(node: ast.expr, ctx: Context) -> Barrier:
     return found
 
 
-def _fits(made: ir.Block, node: ast.stmt, ctx: Context) -> None:
+def _check_counting(made: ir.Block, node: ast.stmt, ctx: Context) -> None:
     """A slot is counted where its statement begins: nothing is counted inside, and nothing is left
     of it afterwards."""
     if any(isinstance(stmt, ir.WindowStmt) for stmt in made) and isinstance(node, ast.Assign):

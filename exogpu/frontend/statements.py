@@ -88,7 +88,7 @@ def _statement(node: ast.stmt, ctx: scope.Context) -> ir.Block:
                     return ()
                 return (_window(target.id, node, ctx),)
             written, meaning = frontend_data.element(target, ctx)
-            return (_assigned(written, meaning, node.value, node, ctx),)
+            return (_assignment(written, meaning, node.value, node, ctx),)
         case ast.AugAssign(op=ast.Add()):
             written, meaning = frontend_data.element(node.target, ctx)
             value, dtype = data(node.value, ctx)
@@ -102,9 +102,9 @@ def _statement(node: ast.stmt, ctx: scope.Context) -> ir.Block:
         case ast.If():
             return _if(node, ctx)
         case ast.For():
-            return _for(node, ctx)
+            return _for_loop(node, ctx)
         case ast.With():
-            return _with(node, ctx)
+            return _with_block(node, ctx)
         case ast.Expr():
             return _expression(node, ctx)
         case ast.Delete():
@@ -152,13 +152,13 @@ def _declare(node: ast.AnnAssign, ctx: scope.Context) -> ir.Block:
     made: ir.Block = (ir.Alloc(name, found.dtype, found.shape, memory, span=span),)
     if node.value is not None:
         target, value = ir.Access(name, (), span), node.value
-        made += with_slots(node, ctx, lambda: (_assigned(target, meaning, value, node, ctx),))
+        made += with_slots(node, ctx, lambda: (_assignment(target, meaning, value, node, ctx),))
         ctx.reading.dissolved[node] -= 1  # one statement more has its place
     ctx.declare(node.target.id, meaning)
     return made
 
 
-def _assigned(
+def _assignment(
     target: ir.Access, meaning: scope.Data, value: ast.expr, node: ast.stmt, ctx: scope.Context
 ) -> ir.Assign:
     """`x[c*] = e`"""
@@ -276,7 +276,7 @@ def _if(node: ast.If, ctx: scope.Context) -> ir.Block:
     return (ir.If(test, body, orelse, span=ctx.source.span(node)),)
 
 
-def _for(node: ast.For, ctx: scope.Context) -> ir.Block:
+def _for_loop(node: ast.For, ctx: scope.Context) -> ir.Block:
     match node.iter:
         case ast.Call(func=ast.Name(id=name)) if name == HEAD and ctx.lookup(name) is None:
             return (fragment_loop(node, lambda: block(node.body, ctx), ctx),)
@@ -369,7 +369,7 @@ def _unroll(node: ast.For, ctx: scope.Context) -> ir.Block:
     return tuple(found)
 
 
-def _with(node: ast.With, ctx: scope.Context) -> ir.Block:
+def _with_block(node: ast.With, ctx: scope.Context) -> ir.Block:
     match node.items:
         case [ast.withitem(context_expr=ast.Call(func=ast.Name(id=name)) as head)]:
             if name == "CudaDeviceFunction":

@@ -26,7 +26,7 @@ def fence(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context)
     pre = _timeline(node.args[0], ctx, waits=True)
     launches = ctx.cuda and pre.name == STREAM
     post = _timeline(node.args[1], ctx, waits=launches)
-    _standing("Fence", node, ctx)
+    _check_place("Fence", node, ctx)
     return Fence(pre, post, launches, span=ctx.source.span(stmt))
 
 
@@ -46,7 +46,7 @@ def arrive(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context
             "T237", f"the arrive count is {count}", node.args[1], "the count is 1: leave it out"
         )
     timeline = _timeline(node.args[0], ctx)
-    _standing("Arrive", node, ctx)
+    _check_place("Arrive", node, ctx)
     windows = [_barrier(t, ctx) for t in targets]
     first, meaning = windows[0]
     for window, other in windows[1:]:
@@ -89,7 +89,7 @@ def await_(node: ast.Call, targets: list[ast.expr], stmt: ast.stmt, ctx: Context
             "T240", "an Await waits for one element", node.args[0], "index every dimension"
         )
     timeline = _timeline(node.args[1], ctx)
-    _standing("Await", node, ctx)
+    _check_place("Await", node, ctx)
     phased = meaning.mechanism.phased
     n = integer(node.args[2], ctx) if len(node.args) == 3 else (~0 if phased else 0)
     named = meaning.mechanism is BarrierMechanism.NAMED_BARRIER
@@ -177,7 +177,7 @@ def _timeline(node: ast.expr, ctx: Context, *, waits: bool = False) -> SyncTL:
     return value
 
 
-def _standing(what: str, node: ast.AST, ctx: Context) -> None:
+def _check_place(what: str, node: ast.AST, ctx: Context) -> None:
     if ctx.instruction:
         raise ctx.reject(
             "S324", f"an instruction's body has a {what}", node, "instructions only compute"

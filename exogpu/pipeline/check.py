@@ -111,7 +111,7 @@ def answer(
             return Answer(findings, refutation=least.refutation, doubt=least.doubt)
         return Answer(findings, refutation=found, doubt=failures.joined(""))
     if unproved:
-        return Answer(findings, reason=_reason((*_ended(findings), *unproved)))
+        return Answer(findings, reason=_reason((*_undecided_loads(findings), *unproved)))
     questions: tuple[Undecided, ...] = (*([found] if found else []), *findings.undecided)
     if not questions:
         if proved is None:
@@ -153,7 +153,7 @@ def _proved(findings: Findings, tell: Callable[[Proving], None]) -> Proof | Unde
     return prove(findings, told=tell)
 
 
-def _ended(findings: Findings) -> Iterator[Undecided]:
+def _undecided_loads(findings: Findings) -> Iterator[Undecided]:
     """Loads that end every run, of which the proof does not know."""
     if findings.evidence is not None:
         yield from trapping(findings.evidence.model)
@@ -203,7 +203,7 @@ def check(
     verdict = try_smallest_sizes(
         found.verdict,
         lambda: stages.amir(policy),
-        lambda sizes, tell: _at(stages, policy, None, sizes, tell, analysed=True, most=most),
+        lambda sizes, tell: _check_at(stages, policy, None, sizes, tell, analysed=True, most=most),
         stages.size_names,
         replace(limits, seconds=left),
     )
@@ -219,14 +219,14 @@ def check_at(
 ) -> Verdict:
     """The verdict at concrete sizes, by running the abstract machine."""
 
-    def heard(message: object) -> None:
+    def forward_progress(message: object) -> None:
         if progress is not None and isinstance(message, fast.Progress):
             progress(message)
 
     def work(tell: Tell) -> Verdict:
-        return _at(stages, policy, None if progress is None else tell, sizes, tell)
+        return _check_at(stages, policy, None if progress is None else tell, sizes, tell)
 
-    return check_in_process(work, blank(stages, sizes, policy), limits, heard).verdict
+    return check_in_process(work, blank(stages, sizes, policy), limits, forward_progress).verdict
 
 
 def blank(stages: Stages, sizes: Mapping[str, int] | None, policy: Policy) -> Verdict:
@@ -356,7 +356,7 @@ def _doubt(doubt: str) -> str:
 # --- at sizes -----------------------------------------------------------------------------------
 
 
-def _at(
+def _check_at(
     stages: Stages,
     policy: Policy,
     progress: Callable[[fast.Progress], None] | None,

@@ -121,7 +121,7 @@ def try_smallest_sizes(
             exhausted.append(EXHAUSTED)
 
     start = perf_counter()
-    stopped = isolated(work, _within(limits, names), hear)
+    stopped = isolated(work, _trial_limits(limits, names), hear)
     if isinstance(stopped, Stopped):
         cut_short()
     last = found[-1] if found else None
@@ -145,7 +145,7 @@ def try_smallest_sizes(
     return replace(undecided, reason="; ".join(said), seconds=seconds)
 
 
-def _within(limits: Limits, names: tuple[str, ...]) -> Limits:
+def _trial_limits(limits: Limits, names: tuple[str, ...]) -> Limits:
     if not names:
         return limits
     seconds = TRYING if limits.seconds is None else min(TRYING, limits.seconds)

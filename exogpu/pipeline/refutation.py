@@ -163,7 +163,7 @@ class _Edited:
 
     def pairs_of(self, variable: str) -> frozenset[Pair] | None:
         """The pairs at fault at a variable; None where that is undecided."""
-        return self._pairs(t for t in self._topics() if _named(t, variable))
+        return self._pairs(t for t in self._topics() if _is_about(t, variable))
 
     def pairs(self) -> frozenset[Pair] | None:
         """All pairs at fault."""
@@ -178,7 +178,7 @@ class _Edited:
         return None if found.undecided else pairs_at_fault(found.violations)
 
 
-def _named(topic: Topic, variable: str) -> bool:
+def _is_about(topic: Topic, variable: str) -> bool:
     return topic.variable is not None and topic.variable.name == variable
 
 
@@ -199,7 +199,7 @@ class InProcedure:
         self._proc, self._program = proc, program
         self._known: dict[Edit, list[tuple[Repair, Program]]] = {}
 
-    def written(self, repair: Repair) -> Iterator[tuple[Repair, Program]]:
+    def write_repair(self, repair: Repair) -> Iterator[tuple[Repair, Program]]:
         """The ways to make a repair that are well-formed, and the program of each."""
         known = self._known.get(repair.edit)
         if known is not None:

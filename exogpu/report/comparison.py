@@ -99,12 +99,12 @@ def compared(old: Iterable[Snapshot], new: Iterable[Snapshot], against: str) -> 
     found = []
     for one in new:
         before = left.get(one.name)
-        found.append(_both(before.pop(0), one) if before else _alone("new", one))
-    found += [_alone("gone", one) for rest in left.values() for one in rest]
+        found.append(_change_of_two(before.pop(0), one) if before else _change_of_one("new", one))
+    found += [_change_of_one("gone", one) for rest in left.values() for one in rest]
     return Comparison(against, tuple(found))
 
 
-def _alone(change: Literal["new", "gone"], one: Snapshot) -> ProcedureChange:
+def _change_of_one(change: Literal["new", "gone"], one: Snapshot) -> ProcedureChange:
     new = change == "new"
     open_ = [claim for claim in one.claims if new and claim.answer != "holds"]
     return ProcedureChange(
@@ -125,7 +125,7 @@ def _alone(change: Literal["new", "gone"], one: Snapshot) -> ProcedureChange:
     )
 
 
-def _both(old: Snapshot, new: Snapshot) -> ProcedureChange:
+def _change_of_two(old: Snapshot, new: Snapshot) -> ProcedureChange:
     comparable = old.complete and new.complete
     unproved = "" if old.proof == new.proof else "before" if new.proof else "now"
     claims = tuple(

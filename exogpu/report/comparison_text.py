@@ -84,7 +84,7 @@ def _procedure(one: ProcedureChange) -> Iterator[str]:
             yield f"- {line_change(sync)}: {code(sync.text)}: {escaped(statement_text(sync))}"
             for title, said in (("now also", sync.more), ("no longer", sync.fewer)):
                 if sync.change == "changed":
-                    yield from _listed(said, f"  - {title}: ")
+                    yield from _list_items(said, f"  - {title}: ")
         yield ""
     if one.unproved:
         yield unproved(one)
@@ -92,7 +92,7 @@ def _procedure(one: ProcedureChange) -> Iterator[str]:
     if one.claims:
         yield "#### Obligations"
         yield ""
-        yield from _listed([told(claim) for claim in one.claims], "- ")
+        yield from _list_items([claim_line(claim) for claim in one.claims], "- ")
         yield ""
     if not one.comparable:
         yield "Of the old side there is a certificate alone: chains and sources are not compared."
@@ -110,7 +110,7 @@ def unproved(one: ProcedureChange) -> str:
     return f"{when}: obligations that hold are not compared, nor what needs a statement."
 
 
-def told(claim: ClaimChange) -> str:
+def claim_line(claim: ClaimChange) -> str:
     """A changed obligation on one line."""
     match claim.change:
         case "new":
@@ -146,7 +146,7 @@ def statement_text(sync: SyncChange) -> str:
     return said
 
 
-def _listed(items: Sequence[str], before: str) -> Iterator[str]:
+def _list_items(items: Sequence[str], before: str) -> Iterator[str]:
     for item in items[:MOST]:
         yield before + escaped(item)
     if items[MOST:]:

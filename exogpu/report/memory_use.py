@@ -81,10 +81,12 @@ def _picture(
                     0,
                 )
             )
-    return SharedMemory(tuple(_placed(slabs, made.size)), made.size, WIDTH, _y(slabs, made.size))
+    return SharedMemory(
+        tuple(_place_slabs(slabs, made.size)), made.size, WIDTH, _y(slabs, made.size)
+    )
 
 
-def _placed(slabs: list[Slab], size: int) -> Iterator[Slab]:
+def _place_slabs(slabs: list[Slab], size: int) -> Iterator[Slab]:
     """The slabs with their heights: in proportion to bytes, but for the smallest."""
     for slab in slabs:
         top, bottom = _y(slabs, slab.offset), _y(slabs, slab.offset + slab.size)
@@ -249,14 +251,14 @@ def _turns(element: BarrierElement, events: tuple[Event, ...]) -> tuple[Turn, ..
     found: dict[int, tuple[str, list[str]]] = {}
     for event in events:
         if event.kind == "arrive" and event.home == element:
-            found.setdefault(event.rank, (_where(event), []))
+            found.setdefault(event.rank, (_event_text(event), []))
     for event in events:
         if event.kind == "await" and event.elements == (element,) and event.rank in found:
-            found[event.rank][1].append(_where(event))
+            found[event.rank][1].append(_event_text(event))
     return tuple(Turn(rank, at, tuple(waits)) for rank, (at, waits) in sorted(found.items()))
 
 
-def _where(event: Event) -> str:
+def _event_text(event: Event) -> str:
     """`line 63, k = 4`: with the innermost sequential iterator of the task."""
     inner = event.sequential[-1:]
     return f"line {event.span.line}" + "".join(f", {name} = {value}" for name, value in inner)

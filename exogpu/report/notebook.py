@@ -90,7 +90,7 @@ def widget(
     if procedure.diagnostics:
         return ""
     facts = procedure.facts
-    runs = tuple(_chosen(procedure) if choice else _runs_at(procedure, sizes, hazard))
+    runs = tuple(_choose_runs(procedure) if choice else _runs_at(procedure, sizes, hazard))
     found = thread_table.clusters(facts.proc, facts.collective)
     if not runs:
         return ""
@@ -116,7 +116,7 @@ def _runs_at(
         yield _run(procedure, sizes_text(shown), found)
 
 
-def _chosen(procedure: Stages) -> Iterator[Run]:
+def _choose_runs(procedure: Stages) -> Iterator[Run]:
     """At the smallest sizes for each number of trips."""
     facts, program = procedure.facts, procedure.amir()
     main = main_loop(facts.proc)

@@ -88,7 +88,7 @@ def _way(chain: tuple[Step, ...]) -> str:
         return "since the same threads do both, in program order"
     if len(chain) == 1 and chain[0].role in ("overwritten", "fresh memory"):
         return f"since in between there is {_plain_step(chain[0])}"
-    return f"thanks to {_listed(list(map(_plain_step, chain)))}"
+    return f"thanks to {_enumerate_parts(list(map(_plain_step, chain)))}"
 
 
 def _plain_step(step: Step) -> str:
@@ -108,7 +108,7 @@ _STEPS: Final[Mapping[str, str]] = {
 }
 
 
-def _listed(parts: list[str]) -> str:
+def _enumerate_parts(parts: list[str]) -> str:
     if not parts[1:]:
         return parts[0]
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
@@ -166,7 +166,7 @@ def rows_of(proof: Proof | None, hazards: Iterable[Hazard], source: Source) -> t
     """A row for each hazard, then one for each obligation."""
     rows: list[Row] = []
     for hazard in hazards:
-        rows.append(_broken(len(rows), hazard, source))
+        rows.append(_hazard_row(len(rows), hazard, source))
     for answered in () if proof is None else proof.answered:
         rows.append(_row(len(rows), answered, source))
     return tuple(rows)
@@ -244,7 +244,7 @@ def _row(number: int, answered: Answered, source: Source) -> Row:
     obligation = answered.obligation
     variable = obligation.variable
     chains = tuple(
-        tuple(_step(link, variable, source) for link in _between(chain, obligation))
+        tuple(_step(link, variable, source) for link in _links_between(chain, obligation))
         for chain in obligation.chains
     )
     return Row(
@@ -264,7 +264,7 @@ def _row(number: int, answered: Answered, source: Source) -> Row:
     )
 
 
-def _between(chain: tuple[Link, ...], obligation: Obligation) -> Iterator[Link]:
+def _links_between(chain: tuple[Link, ...], obligation: Obligation) -> Iterator[Link]:
     """The links between the two accesses.  An access that an Await follows at once is what
     signals its barrier."""
     for at, link in enumerate(chain):
@@ -288,7 +288,7 @@ def _short(obligation: Obligation) -> str:
     return claim
 
 
-def _broken(number: int, hazard: Hazard, source: Source) -> Row:
+def _hazard_row(number: int, hazard: Hazard, source: Source) -> Row:
     element = hazard.variable + (f"[{', '.join(map(str, hazard.index))}]" if hazard.index else "")
     first = None if hazard.first is None else place_of(hazard.first, hazard.variable, source)
     return Row(

@@ -178,13 +178,13 @@ class _Follow:
             case _:
                 pass
         for atom, coefficient in free:
-            bound |= self.alike(atom, coefficient, wanted, set(around) - set(bound))
+            bound |= self.match_atom(atom, coefficient, wanted, set(around) - set(bound))
         if affine.combine(
             (1, wanted), (-1, affine.substitute(mine, bound, self.ranges))
         ) != affine.Affine(0):
             raise NoSummary
 
-    def alike(
+    def match_atom(
         self, atom: affine.Atom, coefficient: int, wanted: affine.Affine, free: set[Sym]
     ) -> dict[Sym, affine.Affine]:
         """The binding that makes an atom the one that stands in its place."""

@@ -245,15 +245,17 @@ def _headline(verdict: Verdict, file: str) -> Text:
         case "proved":
             text.append(_word(verdict), "bold green")
             assumed = f", assuming {', '.join(verdict.assumptions)}" if verdict.assumptions else ""
-            text.append(f"{_at(verdict.sizes)}{assumed} ({cost})\n")
+            text.append(f"{_sizes_text(verdict.sizes)}{assumed} ({cost})\n")
         case "refuted":
             # Without given sizes, each hazard names the ones at which it happens.
-            at = _at(verdict.sizes) if verdict.sizes is not None else ""
+            at = _sizes_text(verdict.sizes) if verdict.sizes is not None else ""
             text.append("refuted", "bold red").append(f"{at} ({cost})\n")
         case "undecided" if not verdict.checked:
             text.append("not checked", "bold yellow").append(f": {verdict.reason}\n")
         case "undecided":
-            text.append("undecided", "bold yellow").append(f"{_at(verdict.sizes)} ({cost})\n")
+            text.append("undecided", "bold yellow").append(
+                f"{_sizes_text(verdict.sizes)} ({cost})\n"
+            )
             text.append("  reason: ").append(_hanging(verdict.reason)).append("\n")
         case "error":
             found = len(verdict.diagnostics)
@@ -264,7 +266,7 @@ def _headline(verdict: Verdict, file: str) -> Text:
     return text
 
 
-def _at(sizes: Mapping[str, int] | None) -> str:
+def _sizes_text(sizes: Mapping[str, int] | None) -> str:
     if sizes is None:
         return " for all sizes"
     return f" at {sizes_text(sizes)}" if sizes else ""

@@ -180,14 +180,14 @@ def _certificate(value: Mapping[str, Json]) -> Snapshot:
         sizes="all",
         numbers=(),
         source=(),
-        claims=tuple(_listed(listed if isinstance(listed, list) else [])),
+        claims=tuple(_claims(listed if isinstance(listed, list) else [])),
         synchronising=(),
         proof=True,
         complete=False,
     )
 
 
-def _listed(obligations: Sequence[Json]) -> Iterator[Claim]:
+def _claims(obligations: Sequence[Json]) -> Iterator[Claim]:
     for one in obligations:
         if not isinstance(one, dict):
             raise ValueError("an obligation is no object")

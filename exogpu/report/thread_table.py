@@ -161,11 +161,11 @@ def distributed_variables(facts: Facts) -> tuple[Owned, ...]:
         found
         for declared in facts.variables
         if isinstance(declared.declaration, Alloc) and declared.uses
-        for found in _owned(declared, declared.declaration)
+        for found in _ownership(declared, declared.declaration)
     )
 
 
-def _owned(declared: Declared, alloc: Alloc) -> Iterator[Owned]:
+def _ownership(declared: Declared, alloc: Alloc) -> Iterator[Owned]:
     tiling = declared.where.tiling
     match alloc.memory.space:
         case Space.REGISTER:

@@ -80,7 +80,7 @@ def timeline(
     caption = f"Task {wanted}{f' at {at}' if at else ''}, as the abstract machine executes it"
     if left_out:
         caption += f"; {left_out} of {len(events)} statements are left out"
-    return _drawn(cells, lanes, caption + ".")
+    return _draw_timeline(cells, lanes, caption + ".")
 
 
 def drawn_sizes(facts: Facts, program: Program, hazard: Hazard | None) -> dict[str, int] | None:
@@ -175,7 +175,7 @@ def _cells(
         cell = known.get(key)
         if cell is not None:
             cell.events += 1
-        elif event.kind == "access" and (again := _repeated(last, mine, event)):
+        elif event.kind == "access" and (again := _repeated_box(last, mine, event)):
             cell = again
             cell.times, cell.events = cell.times + 1, cell.events + 1
         else:
@@ -219,7 +219,7 @@ def _releasing(event: Event) -> list[Event]:
     return arrives or list(event.released_by)
 
 
-def _repeated(last: list[_Cell | None], lanes: tuple[int, ...], event: Event) -> _Cell | None:
+def _repeated_box(last: list[_Cell | None], lanes: tuple[int, ...], event: Event) -> _Cell | None:
     """The last box in all these lanes, if it is the same access one iteration before."""
     cell = last[lanes[0]]
     if cell is None or cell.event.span != event.span or cell.lanes != lanes:
@@ -228,7 +228,7 @@ def _repeated(last: list[_Cell | None], lanes: tuple[int, ...], event: Event) ->
     return cell if same and all(last[lane] is cell for lane in lanes) else None
 
 
-def _drawn(cells: list[_Cell], lanes: tuple[Role, ...], caption: str) -> Timeline:
+def _draw_timeline(cells: list[_Cell], lanes: tuple[Role, ...], caption: str) -> Timeline:
     width = min(max(WIDTH / len(lanes), NARROW), BROAD)
     boxes = tuple(_box(cell, run, width) for cell in cells for run in _runs(cell.lanes))
     bonds = tuple(bond for cell in cells for bond in _bonds(cell, width))

@@ -48,19 +48,19 @@ class Cursor(Generic[P]):
 
     def body(self) -> tuple[Cursor[P], ...]:
         """The statements inside it; of an `if`, where the condition holds."""
-        return self._inside("body")
+        return self._children("body")
 
     def orelse(self) -> tuple[Cursor[P], ...]:
         """The statements inside the `else` of an `if`."""
-        return self._inside("orelse")
+        return self._children("orelse")
 
     def next(self) -> Cursor[P]:
         """The statement after it in its block.  Raises ExoGpuError at the last."""
-        return self._beside(1)
+        return self._sibling(1)
 
     def prev(self) -> Cursor[P]:
         """The statement before it in its block.  Raises ExoGpuError at the first."""
-        return self._beside(-1)
+        return self._sibling(-1)
 
     def before(self) -> Gap[P]:
         """The place right before it."""
@@ -97,11 +97,11 @@ class Cursor(Generic[P]):
             return found[wanted]
         raise ExoGpuError([_no_expression(self.stmt, pattern, text, len(found))])
 
-    def _inside(self, name: str) -> tuple[Cursor[P], ...]:
+    def _children(self, name: str) -> tuple[Cursor[P], ...]:
         block = getattr(self.stmt, name, ()) if blocks(self.stmt) else ()
         return tuple(replace(self, path=(*self.path, (name, at))) for at in range(len(block)))
 
-    def _beside(self, offset: int) -> Cursor[P]:
+    def _sibling(self, offset: int) -> Cursor[P]:
         (name, at) = self.path[-1]
         block = block_at(ir_of(self.procedure), self.path)
         if not 0 <= at + offset < len(block):

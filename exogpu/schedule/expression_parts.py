@@ -108,10 +108,10 @@ def pattern_of(pattern: str) -> Callable[[ir.DExpr], bool]:
         wanted = ast.parse(pattern.strip(), mode="eval").body
     except SyntaxError:
         return lambda part: False
-    return lambda part: _fits(wanted, ast.parse(part_text(part), mode="eval").body)
+    return lambda part: _matches(wanted, ast.parse(part_text(part), mode="eval").body)
 
 
-def _fits(wanted: ast.AST, node: ast.AST) -> bool:
+def _matches(wanted: ast.AST, node: ast.AST) -> bool:
     if isinstance(wanted, ast.Name) and wanted.id == "_":
         return True
     if type(wanted) is not type(node):
@@ -130,7 +130,7 @@ def _field_fits(wanted: object, value: object) -> bool:
             return True
         return len(wanted) == len(value) and all(map(_field_fits, wanted, value))
     if isinstance(wanted, ast.AST):
-        return isinstance(value, ast.AST) and _fits(wanted, value)
+        return isinstance(value, ast.AST) and _matches(wanted, value)
     return wanted == value
 
 
@@ -163,10 +163,10 @@ def map_control(stmt: ir.Stmt, change: Change) -> ir.Stmt:
             return replace(stmt, condition=map_condition(stmt.condition, change))
         case ir.Assign() | ir.Reduce():
 
-            def read(one: ir.Read) -> ir.Read:
+            def map_read(one: ir.Read) -> ir.Read:
                 return replace(one, access=access(one.access))
 
-            value = rewrite.map_reads(stmt.value, read)
+            value = rewrite.map_reads(stmt.value, map_read)
             return replace(stmt, target=access(stmt.target), value=value)
         case ir.CallInstr() | ir.CallProc():
             return replace(stmt, arguments=tuple(map(argument, stmt.arguments)))

@@ -26,12 +26,12 @@ def seq(*steps: Step[derivations.P]) -> Step[derivations.P]:
     >>> inside_out = seq(lambda p: reorder_loops(p, "i"), lambda p: unroll_loop(p, "i"))
     """
 
-    def made(procedure: derivations.P) -> derivations.P:
+    def apply_steps(procedure: derivations.P) -> derivations.P:
         for step in steps:
             procedure = step(procedure)
         return procedure
 
-    return made
+    return apply_steps
 
 
 def try_else(
@@ -39,7 +39,7 @@ def try_else(
 ) -> Step[derivations.P]:
     """The step, or where it is refused the other one; without another one nothing is done then."""
 
-    def made(procedure: derivations.P) -> derivations.P:
+    def apply_or_fall_back(procedure: derivations.P) -> derivations.P:
         try:
             return step(procedure)
         except ExoGpuError as refusal:
@@ -47,13 +47,13 @@ def try_else(
                 raise
             return procedure if other is None else other(procedure)
 
-    return made
+    return apply_or_fall_back
 
 
 def repeat(step: Step[derivations.P], limit: int = 100) -> Step[derivations.P]:
     """The step again and again, until it is refused or changes nothing, `limit` times at most."""
 
-    def made(procedure: derivations.P) -> derivations.P:
+    def apply_repeatedly(procedure: derivations.P) -> derivations.P:
         once = try_else(step)
         for _ in range(limit):
             after = once(procedure)
@@ -62,7 +62,7 @@ def repeat(step: Step[derivations.P], limit: int = 100) -> Step[derivations.P]:
             procedure = after
         return procedure
 
-    return made
+    return apply_repeatedly
 
 
 # Higher steps: functions of primitives alone, which the history of a procedure names.

@@ -150,14 +150,14 @@ def _accepted(name: str, old: Proc, edits: Iterable[Rewrite]) -> Rewrite:
         entry, refusal = step_cache.key(last), None
         accepted = None if entry is None else step_cache.load(entry)
         if accepted is None:
-            refusal = refused(name, last)
+            refusal = refusal_of(name, last)
             accepted = refusal is None
             if entry is not None and (refusal is None or refusal.code != "X993"):
                 step_cache.store(entry, accepted)
         if accepted:
             return last
     assert last is not None
-    refusal = refusal or refused(name, last)
+    refusal = refusal or refusal_of(name, last)
     if refusal is None:
         return last
     raise ExoGpuError([refusal])
@@ -168,7 +168,7 @@ def _assumed(edit: Rewrite) -> tuple[str, ...]:
     return tuple(sorted({a for one in _stages(edit) for a in one.assumed}))
 
 
-def refused(name: str, edit: Rewrite) -> Diagnostic | None:
+def refusal_of(name: str, edit: Rewrite) -> Diagnostic | None:
     """Returns the diagnostic that refuses a rewriting; None if it is accepted."""
     lost = out_of_scope(edit.new)
     if lost is not None:
@@ -176,7 +176,7 @@ def refused(name: str, edit: Rewrite) -> Diagnostic | None:
         message = f"{name}: {variable.name} would not be declared where `{header(stmt)}` stands"
         return Diagnostic("X991", message, stmt.span, "move its declaration outwards first")
     for stage in _stages(edit):
-        found = _judged(stage)
+        found = _objection(stage)
         if found is not None:
             return _described(name, stage, found)
     for violation in bounds.violations(edit.new):
@@ -192,7 +192,7 @@ def _stages(edit: Rewrite) -> tuple[Rewrite, ...]:
     return (edit,) if edit.after is None else (*_stages(edit.after), edit)
 
 
-def _judged(edit: Rewrite) -> Objection | None:
+def _objection(edit: Rewrite) -> Objection | None:
     """Returns the objection to a rewriting; None if there is none."""
     if same_but_for_silence(edit.old, edit.new):
         return None
@@ -262,7 +262,7 @@ def followed(procedure: derivations.P, cursor: AnyCursor) -> AnyCursor:
     if isinstance(cursor, Stretch):
         first, last = (_followed(procedure, end, None)[0] for end in (cursor.first, cursor.last))
         if first.path[:-1] != last.path[:-1] or first.path[-1][0] != last.path[-1][0]:
-            raise _gone(f"`{cursor}` are no longer in one block", cursor.first.stmt)
+            raise _lost_statement(f"`{cursor}` are no longer in one block", cursor.first.stmt)
         ordered = sorted((first, last), key=lambda end: end.path[-1][1])
         return Stretch(*ordered)
     if isinstance(cursor, Expression):
@@ -270,7 +270,7 @@ def followed(procedure: derivations.P, cursor: AnyCursor) -> AnyCursor:
     return _followed(procedure, cursor, None)[0]
 
 
-def _gone(message: str, stmt: Stmt) -> ExoGpuError:
+def _lost_statement(message: str, stmt: Stmt) -> ExoGpuError:
     return ExoGpuError([Diagnostic("X990", message, stmt.span, "find what has become of it")])
 
 
@@ -296,7 +296,7 @@ def _followed(
         after = step.forward(path, where)
         if after is None or (where is not None and after[1] is None):
             what = cursor if after is None else Expression(cursor, where or ())
-            raise _gone(f"`{what}` is gone since {step.primitive}", cursor.stmt)
+            raise _lost_statement(f"`{what}` is gone since {step.primitive}", cursor.stmt)
         path, where = after
     try:
         stmt_at(derivations.ir_of(procedure), path)

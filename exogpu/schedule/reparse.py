@@ -28,20 +28,20 @@ from exogpu.ir.walk import accesses, blocks, control_variables, declarations, ma
 def out_of_scope(proc: nodes.Proc) -> tuple[Sym, nodes.Stmt] | None:
     """A variable that a statement names and that is not declared where it stands."""
 
-    def inside(block: nodes.Block, known: frozenset[Sym]) -> tuple[Sym, nodes.Stmt] | None:
+    def search_block(block: nodes.Block, known: frozenset[Sym]) -> tuple[Sym, nodes.Stmt] | None:
         for stmt in block:
             for name in named_variables(stmt):
                 if name not in known:
                     return name, stmt
             inner = known | {stmt.iterator} if isinstance(stmt, nodes.For) else known
             for nested in blocks(stmt):
-                if found := inside(nested, inner):
+                if found := search_block(nested, inner):
                     return found
             if isinstance(stmt, nodes.Alloc | nodes.BarrierAlloc | nodes.WindowStmt):
                 known |= {stmt.name}
         return None
 
-    return inside(proc.body, frozenset(p.name for p in proc.params))
+    return search_block(proc.body, frozenset(p.name for p in proc.params))
 
 
 def declared(block: nodes.Block) -> Iterator[Sym]:
@@ -156,7 +156,7 @@ def _told_apart(proc: nodes.Proc) -> nodes.Proc:
     taken |= {stmt.instr.name for stmt in walk(proc.body) if isinstance(stmt, nodes.CallInstr)}
     known: dict[nodes.Proc, nodes.Proc] = {}
 
-    def called(callee: nodes.Proc) -> nodes.Proc:
+    def rename_callee(callee: nodes.Proc) -> nodes.Proc:
         if callee not in known:
             spelled, number = callee.name, 0
             while spelled in taken:
@@ -167,12 +167,12 @@ def _told_apart(proc: nodes.Proc) -> nodes.Proc:
         return known[callee]
 
     def block(stmts: nodes.Block) -> nodes.Block:
-        found = tuple(map(one, stmts))
+        found = tuple(map(rename_in, stmts))
         return stmts if all(map(is_, found, stmts)) else found
 
-    def one(stmt: nodes.Stmt) -> nodes.Stmt:
+    def rename_in(stmt: nodes.Stmt) -> nodes.Stmt:
         if isinstance(stmt, nodes.CallProc):
-            made = called(stmt.proc)
+            made = rename_callee(stmt.proc)
             return stmt if made is stmt.proc else replace(stmt, proc=made)
         return map_blocks(stmt, block)
 

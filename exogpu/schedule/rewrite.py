@@ -180,14 +180,14 @@ def enclosing_statements(proc: ir.Proc, path: Path) -> tuple[ir.Stmt, ...]:
 def paths(proc: ir.Proc) -> Iterator[tuple[Path, ir.Stmt]]:
     """Every statement with its path, in program order."""
 
-    def inside(block: ir.Block, head: Path, name: str) -> Iterator[tuple[Path, ir.Stmt]]:
+    def walk_block(block: ir.Block, head: Path, name: str) -> Iterator[tuple[Path, ir.Stmt]]:
         for at, stmt in enumerate(block):
             path = (*head, (name, at))
             yield path, stmt
             for field_name, inner in zip(("body", "orelse"), blocks(stmt), strict=False):
-                yield from inside(inner, path, field_name)
+                yield from walk_block(inner, path, field_name)
 
-    yield from inside(proc.body, (), "body")
+    yield from walk_block(proc.body, (), "body")
 
 
 def splice(edit: Rewrite, path: Path, count: int, new: ir.Block) -> None:
@@ -246,7 +246,7 @@ class _Copies:
         return tuple(self.stmt(stmt) for stmt in block)
 
     def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
-        new = self.made(stmt)
+        new = self.copy_statement(stmt)
         old = self.edit.followed.get(stmt, stmt)
         origin = self.edit.origins.get(stmt)
         if origin is None:
@@ -260,7 +260,7 @@ class _Copies:
             self.edit.inner[new, *site[1:]] = images
         return new
 
-    def made(self, stmt: ir.Stmt) -> ir.Stmt:
+    def copy_statement(self, stmt: ir.Stmt) -> ir.Stmt:
         values = self.values
         match stmt:
             case ir.For():

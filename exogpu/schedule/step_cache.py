@@ -44,7 +44,7 @@ def key(edit: Rewrite) -> str | None:
     """Returns the digest of everything that determines whether a rewriting is accepted; None if
     that is not known, or the cache is not used."""
     if (
-        not derivation_context.kept() or edit.equal
+        not derivation_context.is_cached() or edit.equal
     ):  # that procedures are equivalent only this process knows
         return None
     if not is_plain(edit):

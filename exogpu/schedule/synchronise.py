@@ -119,21 +119,21 @@ def synchronise(
         raise ExoGpuError(wrong)
     bench = Bench(Policy.of(policy), start + seconds)
     draft = Draft(numbered(without_slots(procedure), numbers := Numbers()), numbers)
-    root = bench.judged(draft)
+    root = bench.judge_draft(draft)
     assert root is not None  # it has no samples yet, and was found to be well-formed
     if root.program is not None:
         answer = bench.answer(root.program)
         if answer.word == "undecided":
-            return _nothing(bench, root, root, start, answer.reason)
+            return _no_synchronisation(bench, root, root, start, answer.reason)
         if answer.word == "refuted":
             bench.gathers(root.program, answer.sizes)
-            root = bench.judged(draft) or root
+            root = bench.judge_draft(draft) or root
     said = _Line(progress)
     search = Search(bench, root, said, count == 1)
     proposals: list[Proposal[P]] = []
     reason = ""
     try:
-        for found in search.found():
+        for found in search.proved_drafts():
             proposal = _proposed(procedure, search, found, policy)
             if isinstance(proposal, str):
                 search.doubts.append(proposal)
@@ -154,7 +154,9 @@ def synchronise(
         samples = tuple(bench.samples)
         return Synchronised(tuple(proposals), bench.tried, taken, reason, root.count, (), samples)
     doubts = "; ".join(dict.fromkeys(search.doubts))
-    return _nothing(bench, root, search.best, start, f"{reason}; {doubts}" if doubts else reason)
+    return _no_synchronisation(
+        bench, root, search.best, start, f"{reason}; {doubts}" if doubts else reason
+    )
 
 
 def _proposed(
@@ -165,7 +167,7 @@ def _proposed(
         made = replay_draft(procedure, search.root.draft, found.draft)
     except ExoGpuError as refusal:
         return refusal.diagnostics[0].message
-    verdict = made.check(policy=policy, timeout=max(search.bench.left, 1.0))
+    verdict = made.check(policy=policy, timeout=max(search.bench.seconds_left, 1.0))
     if verdict.word != "proved":
         hazard = next((h.message for h in verdict.hazards), "")
         return verdict.reason or f"what was found is {verdict.word}: {hazard}"
@@ -177,7 +179,7 @@ def _proposed(
     return Proposal(made, tuple(reversed(steps)), verdict)
 
 
-def _nothing(
+def _no_synchronisation(
     bench: Bench, root: Judged, best: Judged, start: float, reason: str
 ) -> Synchronised[P]:
     left = tuple(_remaining(best.draft, trouble) for trouble in sorted(best.troubles(), key=str))

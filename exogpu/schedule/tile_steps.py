@@ -45,7 +45,7 @@ def forwarded_cursor(p: P, where: str | Cursor[P]) -> Cursor[P]:
     return find(p, where) if isinstance(where, str) else followed(p, where)
 
 
-def inside(cursor: Cursor[P], kind: type) -> Iterator[Cursor[P]]:
+def statements_inside(cursor: Cursor[P], kind: type) -> Iterator[Cursor[P]]:
     """The statements of a kind inside a statement, in program order."""
     ir = cursor.procedure.ir
     assert ir is not None
@@ -195,7 +195,7 @@ def accumulate(p: P, loop: str | Cursor[P], name: str, over: str | Cursor[P]) ->
     p = fission(p, followed(p, sums).before(), len(levels))
     p = fission(p, followed(p, sums).after(), len(levels))
     zeros = Cursor(p, followed(p, sums).path[:depth]).prev()
-    for guard in inside(zeros, nodes.If):
+    for guard in statements_inside(zeros, nodes.If):
         p = remove_if(p, guard)
     return p
 

@@ -121,7 +121,7 @@ def test_a_statement_given_up_without_a_word_is_an_internal_error(
             other(n)
 
 
-@pytest.mark.parametrize("lost", ["_declare", "_for", "_if", "_with"])
+@pytest.mark.parametrize("lost", ["_declare", "_for_loop", "_if", "_with_block"])
 def test_a_statement_that_becomes_nothing_is_an_internal_error(
     monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from exogpu.codegen.runtime import LaunchError, device_memory, driver
 from exogpu.codegen.runtime.arrays import array_of
-from exogpu.codegen.runtime.dlpack import _read
+from exogpu.codegen.runtime.dlpack import _read_capsule
 from exogpu.kernels import gemm, gemm_calls, gemv
 
 COMPUTES, WAITS = 41, 42
@@ -133,7 +133,7 @@ def taken(exporter, device=None, copy=None):
     """As `jax.dlpack.from_dlpack` does."""
     assert exporter.__dlpack_device__() == (2, 0)
     held = exporter.__dlpack__(stream=WAITS)
-    packed = _read("given", held)
+    packed = _read_capsule("given", held)
     kinds = {"<f4": (ctypes.c_float, np.float32), "<f2": (ctypes.c_uint16, np.float16)}
     count = int(np.prod(packed.shape))
     block = (kinds[packed.typestr][0] * count).from_address(packed.pointer)

@@ -302,7 +302,7 @@ ADDED_TWICE = """
 @pytest.mark.parametrize(
     ("owner", "name", "found", "one", "other"),
     [
-        (Terms, "_apart", lambda *_: None, "Z[i, j] = X[i, 0]", ADDED_TWICE),
+        (Terms, "_check_distinct", lambda *_: None, "Z[i, j] = X[i, 0]", ADDED_TWICE),
         (isl_unions, "is_function", lambda _: True, EQUAL["in another order"], UNDECIDED["twice"]),
         (equivalence, "same_term", lambda *_: True, DIFFERENT["a sum"], EQUAL["slices"]),
     ],

@@ -19,7 +19,7 @@ from exogpu.interpreter.values import NUMPY, stored
 from exogpu.ir.types import FLOATS, DataType
 from exogpu.schedule.certificates import chain
 from exogpu.schedule.checking import statement_model, stored_terms
-from exogpu.schedule.checking.equivalence import Comparison, Differ, _called
+from exogpu.schedule.checking.equivalence import Comparison, Differ, _with_parameters
 from exogpu.schedule.checking.stored_terms import Unclear
 from exogpu.schedule.rewrite import Rewrite
 from exogpu.solvers import smt, smtlib
@@ -208,7 +208,7 @@ def test_the_checker_refuses_by_itself(
 def forged(one: Procedure, other: Procedure) -> tuple[Any, Any]:
     """Record and witness of two procedures that are said to leave the same."""
     assert one.ir is not None and other.ir is not None
-    edit = Rewrite(one.ir, _called(one.ir, other.ir), by_results=True)
+    edit = Rewrite(one.ir, _with_parameters(one.ir, other.ir), by_results=True)
     ((record, found),) = chain.records(edit)
     return record_json.to_json(record), sums_json.any_witness_to_json(found)
 

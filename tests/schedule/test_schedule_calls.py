@@ -46,7 +46,7 @@ from exogpu.isa.cuda import cuda_load, cuda_shfl_xor
 from exogpu.isa.sm90 import Sm90_tma_load
 from exogpu.schedule.checking.checker import objection
 from exogpu.schedule.cursors import find
-from exogpu.schedule.primitive import refused
+from exogpu.schedule.primitive import refusal_of
 from exogpu.schedule.rewrite import Image, Rewrite, unchanged_rewrite
 
 BOX = Sm90_tensorMap(128, 16, 32)
@@ -426,5 +426,5 @@ CARELESS = [
 def test_a_careless_unifier_is_refused(careless: Callable[[], Rewrite]) -> None:
     edit = careless()
     assert objection(edit) is not None
-    found = refused(careless.__name__, edit)
+    found = refusal_of(careless.__name__, edit)
     assert found is not None and found.code == "X992"

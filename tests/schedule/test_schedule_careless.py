@@ -13,7 +13,7 @@ from exogpu.interpreter import elementwise
 from exogpu.ir.walk import holds
 from exogpu.schedule.certificates.chain import uncertified
 from exogpu.schedule.checking.checker import objection
-from exogpu.schedule.primitive import refused
+from exogpu.schedule.primitive import refusal_of
 from exogpu.schedule.rewrite import Rewrite, is_plain
 from tests.schedule.careless import CARELESS, VISIBLE, window_too_small
 from tests.schedule.steps import data, same_results, tail
@@ -21,7 +21,7 @@ from tests.schedule.steps import data, same_results, tail
 
 @pytest.mark.parametrize("careless", CARELESS, ids=lambda f: f.__name__)
 def test_careless_primitives_are_refused(careless: Callable[[], Rewrite]) -> None:
-    found = refused(careless.__name__, careless())
+    found = refusal_of(careless.__name__, careless())
     assert found is not None
     assert found.code in ("X992", "X991")
 

@@ -40,13 +40,13 @@ def derive(p: Procedure = tailed) -> Procedure:
 def decided(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The steps that were decided, and not found."""
     found: list[str] = []
-    plain = primitive.refused
+    plain = primitive.refusal_of
 
     def refused(name: str, edit: Rewrite) -> object:
         found.append(name)
         return plain(name, edit)
 
-    monkeypatch.setattr(primitive, "refused", refused)
+    monkeypatch.setattr(primitive, "refusal_of", refused)
     return found
 
 

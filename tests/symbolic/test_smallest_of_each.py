@@ -133,6 +133,6 @@ def test_the_property_sees_a_hazard_that_is_told_at_larger_sizes(
         several = real(told)
         return tuple(replace(h, sizes={n: v + 1 for n, v in h.sizes.items()}) for h in several)
 
-    real = hazard_text.once
-    monkeypatch.setattr(hazard_text, "once", larger)
+    real = hazard_text.deduplicate_hazards
+    monkeypatch.setattr(hazard_text, "deduplicate_hazards", larger)
     assert not_smallest(waits_twice.amir())

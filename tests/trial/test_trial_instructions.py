@@ -124,17 +124,17 @@ def test_only_a_right_run_is_right(result: Result, said, tmp_path):
     assert (said in gpu_commands.wrongs(result)) and bool(said) == bool(gpu_commands.wrongs(result))
     variant = next(iter(variants(CATALOGUE["cuda_load"][0], {})))
     found = gpu_commands.Instruction("cuda_load", {tmp_path: variant})
-    told = gpu_commands.told(found, {str(tmp_path): result}, "")
+    told = gpu_commands.describe_results(found, {str(tmp_path): result}, "")
     assert told.right == (not said) and ("1 of 1 right" in told.text) == (not said)
 
 
 def test_what_was_not_run_is_not_called_right(tmp_path):
     variant = next(iter(variants(CATALOGUE["cuda_load"][0], {})))
     found = gpu_commands.Instruction("cuda_load", {tmp_path: variant})
-    told = gpu_commands.told(found, {}, "there is no GPU")
+    told = gpu_commands.describe_results(found, {}, "there is no GPU")
     assert "none run" in told.text and not told.ran
     found = gpu_commands.Instruction("cuda_load", broken={"cuda_load()": "error: odd"})
-    assert not gpu_commands.told(found, {}, "").right
+    assert not gpu_commands.describe_results(found, {}, "").right
 
 
 def test_values_on_the_command_line():
@@ -183,5 +183,5 @@ def test_a_failure_of_ours_costs_one_variant(tmp_path, monkeypatch):
     header = f"from {module} import cuda_shfl_idx"
     found = gpu_commands.emit(template, header, tmp_path, 2, {"lane": (3,)}, "sm_90a")
     assert len(found.broken) == 2 and not found.packed
-    told = gpu_commands.told(found, {}, "")
+    told = gpu_commands.describe_results(found, {}, "")
     assert not told.right and "exogpu failed: KeyError" in told.text

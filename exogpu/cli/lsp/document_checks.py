@@ -52,12 +52,12 @@ def answers(job: Job) -> Iterator[Told]:
     loading = f"{LOADING}{job.path}"
     for told in streamed(lambda: _answers(job, older), limits, doing=loading):
         if isinstance(told, Stopped):
-            yield _failed(told, job)
+            yield _failure(told, job)
         else:
             yield told
 
 
-def _failed(stopped: Stopped, job: Job) -> Failed:
+def _failure(stopped: Stopped, job: Job) -> Failed:
     loading = stopped.stage.startswith(LOADING)
     match stopped.cause:
         case "time" if loading:

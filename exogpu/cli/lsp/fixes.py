@@ -119,11 +119,11 @@ class _Trials:
     known: dict[str, _Tried | None] = field(default_factory=dict)
     """By text."""
 
-    def tried(self, text: str, change: Change) -> _Tried | None:
+    def try_change(self, text: str, change: Change) -> _Tried | None:
         """The verdict on the changed text; None where it has none, or the time is up."""
         if any(one.span.file != self.path for one in change):
             return None
-        changed = applied(text, change)
+        changed = apply_change(text, change)
         if changed not in self.known:
             self.known[changed] = self._try(changed)
         return self.known[changed]
@@ -133,10 +133,10 @@ class _Trials:
         if left <= 0:
             return None
         within = Limits(min(left, self.limits.seconds or left))
-        found = isolated(lambda _: self._checked(changed, within), within)
+        found = isolated(lambda _: self._check_text(changed, within), within)
         return None if isinstance(found, Stopped) or found is None else _Tried(changed, found)
 
-    def _checked(self, text: str, limits: Limits) -> Verdict | None:
+    def _check_text(self, text: str, limits: Limits) -> Verdict | None:
         use({self.path: text})
         units = load_file(Path(self.path))
         named = tuple(unit for unit in units if unit.name == self.name)
@@ -171,7 +171,7 @@ def fixes(verdict: Verdict, path: str, text: str, policy: Policy, limits: Limits
 def _helpful(trials: _Trials, text: str, verdict: Verdict, hazard: Hazard) -> _Tried | None:
     """The first change of a hazard with which it is gone, and no other one has come."""
     for change in hazard.changes:
-        found = trials.tried(text, change)
+        found = trials.try_change(text, change)
         if found is not None and better(verdict, found.verdict, hazard):
             return found
     return None
@@ -212,7 +212,7 @@ def _all(trials: _Trials, first: _Tried) -> _Tried | None:
 # --- text ---------------------------------------------------------------------------------------
 
 
-def applied(text: str, change: Change) -> str:
+def apply_change(text: str, change: Change) -> str:
     """The text with the replacements of a change made; its line ends are those of the text."""
     lines = text.splitlines(keepends=True)
     end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
@@ -220,12 +220,12 @@ def applied(text: str, change: Change) -> str:
     for part in lines:
         starts.append(starts[-1] + len(part))
 
-    def at(line: int, column: int) -> int:
+    def offset(line: int, column: int) -> int:
         return min(starts[min(line, len(starts)) - 1] + column - 1, len(text))
 
     for one in sorted(change, key=lambda one: place_of(one.span), reverse=True):
         line, column, end_line, end_column = place_of(one.span)
-        start, stop = at(line, column), at(end_line, end_column)
+        start, stop = offset(line, column), offset(end_line, end_column)
         text = text[:start] + one.text.replace("\n", end) + text[stop:]
     return text
 

@@ -102,7 +102,7 @@ def hovers(procedure: Procedure, verdict: Verdict, path: str) -> Iterator[Hover]
         who = CPU if around is None else executors(around)
         match stmt:
             case ir.Fence() | ir.Arrive() | ir.Await():
-                why = _why(stmt, needs.get(stmt.span, ()), verdict)
+                why = _purpose(stmt, needs.get(stmt.span, ()), verdict)
                 yield Hover(place_of(stmt.span), f"{why}\n\nExecuted by {who}.")
             case ir.CallInstr():
                 yield Hover(place_of(stmt.span), f"{contract(stmt.instr)}\n\nExecuted by {who}.")
@@ -149,7 +149,7 @@ def _spans_of(answered: Answered) -> Iterator[Span]:
     yield from (link.span for chain in obligation.chains for link in chain)
 
 
-def _why(stmt: ir.Fence | ir.Arrive | ir.Await, rows: tuple[Row, ...], verdict: Verdict) -> str:
+def _purpose(stmt: ir.Fence | ir.Arrive | ir.Await, rows: tuple[Row, ...], verdict: Verdict) -> str:
     if rows:
         many = f"Needed by {len(rows)} obligation{'s' if len(rows) > 1 else ''}:"
         lines = [f"- **{row.kind}** {row.variable}: {pair_text(row)}. {row.plain}" for row in rows]

@@ -50,7 +50,7 @@ class Checker:
     def __init__(self, server: LanguageServer) -> None:
         self._server = server
         self._documents: dict[str, Document] = {}
-        self._worker = Worker(self._heard)
+        self._worker = Worker(self._on_message)
         self._running: tuple[int, Document, int] | None = None
         """Number of the job, its document, the version of it."""
         self._timer: asyncio.TimerHandle | None = None
@@ -64,7 +64,7 @@ class Checker:
         path = path_of(uri)
         self._documents[uri] = Document(uri, path)
         self.changed_file(path)
-        self._later(0.0)
+        self._schedule(0.0)
 
     def changed(self, uri: str) -> None:
         """Its text is another."""
@@ -74,7 +74,7 @@ class Checker:
             self._documents[uri] = self._documents.pop(uri)
             document.change()
             self.changed_file(document.path)
-            self._later(float(self.options.get("delay", DELAY)))
+            self._schedule(float(self.options.get("delay", DELAY)))
 
     def closed(self, uri: str) -> None:
         """It is read from the disk from here on."""
@@ -84,14 +84,14 @@ class Checker:
             self.changed_file(document.path)
             if self._running is not None and self._running[1] is document:
                 self._running = None
-            self._later(0.0)
+            self._schedule(0.0)
 
     def changed_file(self, path: str) -> None:
         """Documents that rest on a file are checked again."""
         for document in self._documents.values():
             if document.rests_on(path) and not document.dirty:
                 document.change()
-                self._later(float(self.options.get("delay", DELAY)))
+                self._schedule(float(self.options.get("delay", DELAY)))
 
     def document(self, uri: str) -> Document | None:
         """An open document."""
@@ -131,7 +131,7 @@ class Checker:
 
     # --- checks ---------------------------------------------------------------------------------
 
-    def _later(self, seconds: float) -> None:
+    def _schedule(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
@@ -183,9 +183,9 @@ class Checker:
             return
         self._worker.kill()
         reason = f"executing this file came to no end within {job.loading:g} s"
-        self._heard(number, Failed(reason, True))
+        self._on_message(number, Failed(reason, True))
 
-    def _heard(self, number: int, told: Told) -> None:
+    def _on_message(self, number: int, told: Told) -> None:
         if self._running is None or self._running[0] != number:
             return  # of a text that is no longer
         _, document, version = self._running
@@ -196,10 +196,10 @@ class Checker:
             self._publish(document.uri, documents.diagnostics(document, self.text(document)))
             self._refresh()
         if document.complete.is_set():
-            self._worker.done(number)
+            self._worker.finish_job(number)
             self._running = None
             if any(one.dirty for one in self._documents.values()) and self._timer is None:
-                self._later(0.0)
+                self._schedule(0.0)
 
     def _publish(self, uri: str, found: list[lsp.Diagnostic]) -> None:
         document = self._documents.get(uri)

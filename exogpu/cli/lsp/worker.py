@@ -47,7 +47,7 @@ def main() -> None:
             return
         message = json.loads(lines[-1]) if lines else {}  # of several, the last alone counts
         if "job" in message:
-            check = _begun(message["id"], Job(**message["job"]), jobs, writer)
+            check = _start_check(message["id"], Job(**message["job"]), jobs, writer)
 
 
 def _move_stream(number: int, mode: int) -> int:
@@ -99,7 +99,7 @@ class _Check:
         return 0
 
 
-def _begun(number: int, job: Job, jobs: int, writer: BinaryIO) -> _Check | None:
+def _start_check(number: int, job: Job, jobs: int, writer: BinaryIO) -> _Check | None:
     if not FORKS:
         _work(number, job, writer)
         return None

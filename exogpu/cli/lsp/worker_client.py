@@ -44,7 +44,7 @@ class Worker:
     async def begin(self) -> None:
         """Starts the process, so that the first job finds it warm."""
         async with self._gate:
-            await self._started()
+            await self._process_for_jobs()
 
     @property
     def next_number(self) -> int:
@@ -67,7 +67,7 @@ class Worker:
             self._current = None
             await self._send({})
 
-    def done(self, number: int) -> None:
+    def finish_job(self, number: int) -> None:
         """All of a job has been told."""
         if self._current is not None and self._current[0] == number:
             self._current = None
@@ -97,13 +97,13 @@ class Worker:
 
     async def _send(self, message: object) -> None:
         async with self._gate:
-            process = await self._started()
+            process = await self._process_for_jobs()
             assert process.stdin is not None
             with suppress(ConnectionError):
                 process.stdin.write(json.dumps(message).encode() + b"\n")
                 await process.stdin.drain()
 
-    async def _started(self) -> Process:
+    async def _process_for_jobs(self) -> Process:
         process = self._process
         if process is None or process.returncode is not None:
             process = self._process = await asyncio.create_subprocess_exec(
@@ -113,10 +113,10 @@ class Worker:
                 stderr=DEVNULL,
                 limit=LONGEST,
             )
-            self._reading = asyncio.create_task(self._read(process))
+            self._reading = asyncio.create_task(self._read_messages(process))
         return process
 
-    async def _read(self, process: Process) -> None:
+    async def _read_messages(self, process: Process) -> None:
         assert process.stdout is not None
         while line := await process.stdout.readline():
             try:

@@ -169,7 +169,7 @@ class _Maker:
 
     def parts(self, step: Derivation) -> tuple[_Part, ...]:
         """A step in parts: those that change statements, or the first if none does."""
-        found = tuple(_parts(step.edit, self.opened))
+        found = tuple(_parts(step.edit, self.open_procedure))
         changing = tuple(part for part in found if len({*self.ends(part)}) > 1)
         return changing or found[:1]
 
@@ -180,7 +180,7 @@ class _Maker:
             program(part.new)
         )
 
-    def opened(self, proc: Proc, readings: Mapping[Stmt, Reading] | None = None) -> Program:
+    def open_procedure(self, proc: Proc, readings: Mapping[Stmt, Reading] | None = None) -> Program:
         """A procedure as its statements, with some read as others."""
         key = id(proc), tuple(id(one) for one in (readings or {}).values())
         known = self._programs.get(key)
@@ -211,7 +211,7 @@ def records(edit: Rewrite) -> Iterator[tuple[Record, Found]]:
     Raises UnlikeError, SeveralError and IslGaveUpError.
     """
     maker = _Maker("")
-    for part in _parts(edit, maker.opened):
+    for part in _parts(edit, maker.open_procedure):
         yield recorded(part, maker.recorder)
 
 
@@ -277,5 +277,5 @@ def recorded(part: _Part, recorder: Recorder) -> tuple[Record, Found]:
             raise step_certificate.UnlikeError(str(reason)) from None
     names = changed_variables(record)
     every = {**old.variables, **new.variables}
-    about = frozenset(s for s in every if recorder.names.of(s).name in names)
+    about = frozenset(s for s in every if recorder.names.variable_of(s).name in names)
     return record, witness(Checker(part.edit, old, new, about=about), recorder.names)

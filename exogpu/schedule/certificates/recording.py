@@ -24,7 +24,7 @@ class Names(dict[Sym, ir.CExpr]):
         super().__init__()
         self._taken: set[str] = set()
 
-    def of(self, name: Sym) -> Sym:
+    def variable_of(self, name: Sym) -> Sym:
         """The variable of the name."""
         if name not in self:
             text, count = name.name, 1
@@ -88,7 +88,7 @@ class Recorder:
         names = self.names
         params = [p for p in of.proc.params if isinstance(p, ir.ControlParam)]
         return steps_record.Program(
-            tuple(steps_record.Parameter(names.of(p.name), p.kind) for p in params),
+            tuple(steps_record.Parameter(names.variable_of(p.name), p.kind) for p in params),
             tuple(map(self._condition, of.proc.preconditions)),
             tuple(map(self._variable, of.variables.values())),
             tuple(self._statement(place, of.variables) for place in of.places),
@@ -101,9 +101,9 @@ class Recorder:
         return substitute_bool(condition, self.names)
 
     def _variable(self, variable: statement_model.Variable) -> steps_record.Variable:
-        loops = tuple(map(self.names.of, variable.iterators))
+        loops = tuple(map(self.names.variable_of, variable.iterators))
         return steps_record.Variable(
-            self.names.of(variable.name).name,
+            self.names.variable_of(variable.name).name,
             variable.dtype,
             tuple(map(self._form, variable.shape)),
             loops,
@@ -114,7 +114,7 @@ class Recorder:
         self, place: statement_model.Place, variables: Mapping[Sym, statement_model.Variable]
     ) -> steps_record.Statement:
         names = self.names
-        iterators = tuple(map(names.of, place.iterators))
+        iterators = tuple(map(names.variable_of, place.iterators))
         loops = dict(zip(map(identifier, place.iterators), iterators, strict=True))
         count = len(place.events) - (1 if isinstance(place.plain, ir.Assign) else 2)
         if any(e.access.name not in variables for e in place.events):
@@ -150,7 +150,7 @@ class Recorder:
         inner = [coord.at for coord in access.coords if isinstance(coord, ir.Point)]
         index = tuple(map(self._form, (*outer, *inner)))
         return steps_record.Cell(
-            self.names.of(variable.name).name, index, tuple(map(self._condition, within))
+            self.names.variable_of(variable.name).name, index, tuple(map(self._condition, within))
         )
 
 

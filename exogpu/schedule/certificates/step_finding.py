@@ -38,7 +38,9 @@ class _Event:
 def witness(checker: Checker, names: Names) -> step_witness.Witness:
     """Finds the witness of a step. Raises IslGaveUpError."""
     found = _Finder(checker, names)
-    return step_witness.Witness(found.kept(), found.overwritten(), found.found(), found.zeros())
+    return step_witness.Witness(
+        found.kept_places(), found.next_writes(), found.last_writes(), found.zeros()
+    )
 
 
 class _Finder:
@@ -69,19 +71,19 @@ class _Finder:
             return element_names(len(self._edges[name].shape))
         return [self._names[s] for s in self._events[name].place.iterators]
 
-    def _where(self, name: str, told: Cases) -> BExpr:
+    def _condition(self, name: str, told: Cases) -> BExpr:
         inputs = self._inputs(name)
         return disjunction_of(
             conjunction_of(constraint(c, inputs, self._params) for c in one) for one in told
         )
 
-    def _at(self, name: str, other: str, branch: Branch) -> step_witness.At:
+    def _write_at(self, name: str, other: str, branch: Branch) -> step_witness.At:
         inputs = self._inputs(name)
         values = tuple(expression(value, inputs, self._params) for value in branch.values)
         return step_witness.At(self._events[other].statement, values)
 
     def _source(self, name: str, other: str, branch: Branch) -> step_witness.Source:
-        return step_witness.Given() if other in self._edges else self._at(name, other, branch)
+        return step_witness.Given() if other in self._edges else self._write_at(name, other, branch)
 
     def _reader(self, name: str) -> step_witness.Reader:
         if name in self._edges:
@@ -95,49 +97,53 @@ class _Finder:
     def _images(self) -> isl_unions.Relation:
         """From old writes to what they are now."""
         checker = self._checker
-        return isl_unions.of_inputs(isl_unions.inverse(checker.images), checker.was.written)
+        return isl_unions.of_inputs(isl_unions.inverse(checker.images), checker.was.write_events)
 
-    def kept(self) -> dict[int, tuple[step_witness.Kept, ...]]:
+    def kept_places(self) -> dict[int, tuple[step_witness.Kept, ...]]:
         """Finds the new places of old statements."""
         found: dict[int, list[step_witness.Kept]] = {}
-        for old, new, branches in functions(self._images, self._checker.was.written):
+        for old, new, branches in functions(self._images, self._checker.was.write_events):
             kept = found.setdefault(self._events[old].statement, [])
             for branch in branches:
                 kept.append(
-                    step_witness.Kept(self._where(old, branch.where), self._at(old, new, branch))
+                    step_witness.Kept(
+                        self._condition(old, branch.where), self._write_at(old, new, branch)
+                    )
                 )
         return {old: tuple(kept) for old, kept in sorted(found.items())}
 
-    def overwritten(self) -> dict[int, tuple[step_witness.At, ...]]:
+    def next_writes(self) -> dict[int, tuple[step_witness.At, ...]]:
         """Finds, for each lost old write, the next writes of its element that are kept."""
         checker, was = self._checker, self._checker.was
-        lost = isl_unions.without(was.written, checker.kept)
+        lost = isl_unions.without(was.write_events, checker.kept_events)
         if isl_unions.is_empty(lost):
             return {}
-        over = isl_unions.of_inputs(checker.overwriting, checker.kept)
+        over = isl_unions.of_inputs(checker.overwriting, checker.kept_events)
         dropped = isl_unions.of_inputs(was.cells, lost)
-        later = was.before(over, dropped)
-        first = isl_unions.subtract(later, isl_unions.compose(was.before(over, over), later))
+        later = was.earlier_events(over, dropped)
+        first = isl_unions.subtract(
+            later, isl_unions.compose(was.earlier_events(over, over), later)
+        )
         found: dict[int, dict[step_witness.At, None]] = {
             self._events[n].statement: {} for n in isl_unions.names(lost)
         }
         for old, by, branches in functions(isl_unions.inverse(first), lost):
             ways = found[self._events[old].statement]
-            ways.update(dict.fromkeys(self._at(old, by, branch) for branch in branches))
+            ways.update(dict.fromkeys(self._write_at(old, by, branch) for branch in branches))
         return {old: tuple(ways) for old, ways in sorted(found.items())}
 
     # --- what reads find --------------------------------------------------------------------
 
-    def found(self) -> dict[step_witness.Reader, tuple[step_witness.Found, ...]]:
+    def last_writes(self) -> dict[step_witness.Reader, tuple[step_witness.Found, ...]]:
         """The last write of what each read finds that stands for something."""
-        flow = self._checker.found
+        flow = self._checker.read_flow
         readers = isl_unions.inputs(flow.reads)
         found: dict[step_witness.Reader, list[step_witness.Found]] = {}
         for name, one in self._sources(flow.last, readers):
             found.setdefault(self._reader(name), []).append(one)
         for name, told in cases(isl_unions.without(readers, isl_unions.inputs(flow.seen)), readers):
             found.setdefault(self._reader(name), []).append(
-                step_witness.Found(self._where(name, told), None)
+                step_witness.Found(self._condition(name, told), None)
             )
         return {reader: tuple(pieces) for reader, pieces in sorted(found.items(), key=_key)}
 
@@ -147,16 +153,16 @@ class _Finder:
         for name, other, branches in functions(last, readers):
             for branch in branches:
                 source = self._source(name, other, branch)
-                yield name, step_witness.Found(self._where(name, branch.where), source)
+                yield name, step_witness.Found(self._condition(name, branch.where), source)
 
     def zeros(self) -> dict[tuple[int, int], step_witness.Zero]:
         """The reads that find zero, and whose zero a sum adds that stands for nothing."""
-        idle = self._checker.found.idle
+        idle = self._checker.read_flow.idle
         if idle is None or isl_unions.is_empty(idle):
             return {}
         of = Accessed(self._checker.new)
         known = Zeros(of)
-        told = dict(cases(known.reads, of.read))
+        told = dict(cases(known.reads, of.read_events))
         wrote: dict[str, list[step_witness.Found]] = {}
         for name, one in self._sources(isl_unions.of_inputs(known.last, known.reads), known.reads):
             wrote.setdefault(name, []).append(one)
@@ -169,7 +175,7 @@ class _Finder:
                 key = event.statement, event.access
                 if name in told and key not in found:
                     by = tuple(wrote.get(name, ()))
-                    found[key] = step_witness.Zero(self._where(name, told[name]), by)
+                    found[key] = step_witness.Zero(self._condition(name, told[name]), by)
                     rest |= {
                         one.source.statement
                         for one in by

@@ -34,8 +34,8 @@ def summed(old: Program, new: Program, names: Names) -> step_witness.Summed:
     return step_witness.Summed(
         first.sums(),
         second.sums(),
-        _matched(isl_unions.inverse(pairs), second, first),
-        _matched(pairs, first, second),
+        _match_instances(isl_unions.inverse(pairs), second, first),
+        _match_instances(pairs, first, second),
     )
 
 
@@ -64,7 +64,7 @@ class _Side:
             if variable.is_param:
                 inputs = element_names(len(variable.shape))
                 for edge in ("First", "Last"):
-                    event_ = _Event(names.of(variable.name).name, None, inputs)
+                    event_ = _Event(names.variable_of(variable.name).name, None, inputs)
                     self._events[f"{edge}_{identifier(variable.name)}"] = event_
 
     # --- expressions ------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class _Side:
         more = step_witness.term_names(len(self._events[term].inputs)) if term else ()
         return (*self._events[name].inputs, *more)
 
-    def where(self, inputs: Sequence[CExpr], told: isl_piecewise.Cases) -> BExpr:
+    def case_condition(self, inputs: Sequence[CExpr], told: isl_piecewise.Cases) -> BExpr:
         """Cases as a condition."""
         return disjunction_of(
             conjunction_of(constraint(c, inputs, self._params) for c in one) for one in told
@@ -96,8 +96,10 @@ class _Side:
         """The values of a branch."""
         return tuple(expression(value, inputs, self._params) for value in branch.values)
 
-    def _found(self, inputs: Sequence[CExpr], by: str, branch: isl_piecewise.Branch) -> Found:
-        where = self.where(inputs, branch.where)
+    def _found_branch(
+        self, inputs: Sequence[CExpr], by: str, branch: isl_piecewise.Branch
+    ) -> Found:
+        where = self.case_condition(inputs, branch.where)
         if self._events[by].place is None:
             return Found(where, Given())
         return Found(where, At(self.statement(by), self.values(inputs, branch)))
@@ -106,26 +108,28 @@ class _Side:
 
     def sums(self) -> step_witness.Sums:
         """Returns the sums of a procedure's reads."""
-        terms, reads = self.terms, self._wanted()
+        terms, reads = self.terms, self._open_reads()
         wanted: dict[Reader, BExpr] = {}
-        for name, told in isl_piecewise.cases(reads, terms.wanted):
+        for name, told in isl_piecewise.cases(reads, terms.open_reads):
             if isinstance(reader := self._events[name].reader, tuple):
-                wanted[reader] = self.where(self.inputs(name), told)
+                wanted[reader] = self.case_condition(self.inputs(name), told)
         begins: dict[Reader, list[Found]] = {}
-        firsts = isl_unions.of_outputs(isl_unions.of_inputs(terms.last, reads), terms.assigned)
+        firsts = isl_unions.of_outputs(
+            isl_unions.of_inputs(terms.last_writes, reads), terms.first_writes
+        )
         for name, by, branches in isl_piecewise.functions(firsts, reads):
             for branch in branches:
-                one = self._found(self.inputs(name), by, branch)
+                one = self._found_branch(self.inputs(name), by, branch)
                 begins.setdefault(self._events[name].reader, []).append(one)
         pairs = self._pairs(reads)
         sets: dict[Reader, dict[step_witness.SumSource, BExpr]] = {}
         for name, term, told in isl_piecewise.related(pairs, reads):
-            where = self.where(self.inputs(name, term), told)
+            where = self.case_condition(self.inputs(name, term), told)
             sets.setdefault(self._events[name].reader, {})[self.source(term)] = where
         ways: dict[tuple[Reader, step_witness.SumSource], list[Found]] = {}
         for name, term, by, branches in isl_piecewise.compose_branches(self._ways(pairs), pairs):
             for branch in branches:
-                one = self._found(self.inputs(name, term), by, branch)
+                one = self._found_branch(self.inputs(name, term), by, branch)
                 key = self._events[name].reader, self.source(term)
                 ways.setdefault(key, []).append(one)
         return step_witness.Sums(
@@ -142,12 +146,12 @@ class _Side:
             },
         )
 
-    def _wanted(self) -> isl_unions.Points:
+    def _open_reads(self) -> isl_unions.Points:
         """The reads on which what is left in the parameters rests."""
         terms = self.terms
         found = todo = terms.finals
         for _ in range(2 * ROUNDS):
-            writes = isl_unions.outputs(isl_unions.of_inputs(terms.last, todo))
+            writes = isl_unions.outputs(isl_unions.of_inputs(terms.last_writes, todo))
             more = isl_unions.identity_on(terms.finals)
             for name in isl_unions.names(writes):
                 if (place := terms.places.get(name)) is not None:
@@ -162,13 +166,13 @@ class _Side:
             if isl_unions.is_empty(todo):
                 return found
             found = isl_unions.union(found, todo)
-        return isl_unions.union(terms.wanted, terms.finals)
+        return isl_unions.union(terms.open_reads, terms.finals)
 
     def _pairs(self, reads: isl_unions.Points) -> isl_unions.Relation:
         """From each read to its terms: first of those that copy nothing, then of those that copy
         these."""
         terms = self.terms
-        last = isl_unions.of_inputs(terms.last, reads)
+        last = isl_unions.of_inputs(terms.last_writes, reads)
         nothing = isl_unions.union(isl_unions.inputs(terms.copies), terms.zero)
         found = isl_unions.relation(terms.of.params, [])
         todo = {name: isl_unions.of_names(reads, [name]) for name in isl_unions.names(reads)}
@@ -197,14 +201,16 @@ class _Side:
     def _ways(self, pairs: isl_unions.Relation) -> isl_unions.Relation:
         """From each pair of a read and a term to the write by which that came."""
         terms = self.terms
-        last = isl_unions.of_inputs(terms.last, isl_unions.inputs(pairs))
+        last = isl_unions.of_inputs(terms.last_writes, isl_unions.inputs(pairs))
         nothing = isl_unions.union(isl_unions.inputs(terms.copies), terms.zero)
         own = isl_unions.identity_on(isl_unions.without(isl_unions.outputs(last), nothing))
         gives = isl_unions.union(own, isl_unions.compose(terms.copies, pairs))
         return isl_unions.joined(last, isl_unions.inverse(gives))
 
 
-def _matched(pairs: isl_unions.Relation, of: _Side, other: _Side) -> dict[int, tuple[Kept, ...]]:
+def _match_instances(
+    pairs: isl_unions.Relation, of: _Side, other: _Side
+) -> dict[int, tuple[Kept, ...]]:
     """By statement, the one counterpart of each instance; of none that has several."""
     found: dict[int, list[Kept]] = {}
     for source in isl_unions.names(isl_unions.inputs(pairs)):
@@ -214,7 +220,7 @@ def _matched(pairs: isl_unions.Relation, of: _Side, other: _Side) -> dict[int, t
                     isl_unions.of_inputs(
                         pairs, isl_unions.of_names(isl_unions.inputs(pairs), [source])
                     ),
-                    of.terms.of.written,
+                    of.terms.of.write_events,
                 )
             ]
         except isl_piecewise.SeveralError:
@@ -224,7 +230,7 @@ def _matched(pairs: isl_unions.Relation, of: _Side, other: _Side) -> dict[int, t
                 inputs = of.inputs(name)
                 at = At(other.statement(by), of.values(inputs, branch))
                 found.setdefault(of.statement(name), []).append(
-                    Kept(of.where(inputs, branch.where), at)
+                    Kept(of.case_condition(inputs, branch.where), at)
                 )
     return {number: tuple(found[number]) for number in sorted(found)}
 

@@ -214,7 +214,7 @@ class Checker:
         """Yields an objection if a read outside of a clipped operand, now zero, was not zero
         before."""
         for pair in self.pairs:
-            there, premise = pair.there, pair.premise
+            there, premise = pair.old_names, pair.premise
             for new, old in pair.events:
                 if new.writes or not (new.within or old.within) or not self.counts(new, old):
                     continue
@@ -243,7 +243,7 @@ class Checker:
             if not names:
                 continue
             dims = ", ".join(map(identifier, pair.new.iterators))
-            piece = f"S[{dims}] -> T[{', '.join(pair.there.values())}] : {pair.premise}"
+            piece = f"S[{dims}] -> T[{', '.join(pair.old_names.values())}] : {pair.premise}"
             found = isl_unions.union(found, isl_unions.repeated_pairs(self.params, piece, names))
         # Those of clipped operands, where both happen.
         if any(event.within for _, event in self.events.values()):
@@ -260,33 +260,37 @@ class Checker:
         if not isl_unions.is_empty(unclear):
             yield self.objected("TWICE", "a statement would stand for two instances", unclear)
         was = self.was
-        lost = isl_unions.without(was.events, self.kept)
+        lost = isl_unions.without(was.events, self.kept_events)
         if isl_unions.is_empty(lost):
             return
         # What is lost may be what nobody reads.
         locations = was.cells
-        kept_reads = isl_unions.of_inputs(isl_unions.of_inputs(locations, was.read), self.kept)
+        kept_reads = isl_unions.of_inputs(
+            isl_unions.of_inputs(locations, was.read_events), self.kept_events
+        )
         seen = isl_unions.union(kept_reads, was.finals)
-        overwriting = isl_unions.of_inputs(self.overwriting, self.kept)
-        dropped = isl_unions.of_inputs(isl_unions.of_inputs(locations, was.written), lost)
+        overwriting = isl_unions.of_inputs(self.overwriting, self.kept_events)
+        dropped = isl_unions.of_inputs(isl_unions.of_inputs(locations, was.write_events), lost)
         bad = isl_unions.subtract(
-            was.before(seen, dropped),
-            isl_unions.compose(was.before(seen, overwriting), was.before(overwriting, dropped)),
+            was.earlier_events(seen, dropped),
+            isl_unions.compose(
+                was.earlier_events(seen, overwriting), was.earlier_events(overwriting, dropped)
+            ),
         )
         if not isl_unions.is_empty(bad):
             yield self.objected("LOST", "a statement would not run, and its result is read", bad)
 
     @cached_property
-    def kept(self) -> isl_unions.Points:
+    def kept_events(self) -> isl_unions.Points:
         """The events of the old program that have an image."""
         return isl_unions.outputs(self.images)
 
     @cached_property
     def overwriting(self) -> isl_unions.Relation:
-        def assigned(place: Place, event: Event) -> bool:
+        def assigns(place: Place, event: Event) -> bool:
             return event.writes and isinstance(place.plain, Assign)
 
-        return self.was.cells_of(assigned)
+        return self.was.cells_of(assigns)
 
     def divisions(self) -> Iterator[Objection]:
         """Integers are divided only where they were: by zero the result is no value at all."""
@@ -303,9 +307,9 @@ class Checker:
 
     def reversed(self) -> Iterator[Objection]:
         was = self.was
-        known = isl_unions.of_inputs(was.cells, self.kept)
-        writes = isl_unions.of_inputs(known, was.written)
-        touches = isl_unions.of_inputs(known, was.read)
+        known = isl_unions.of_inputs(was.cells, self.kept_events)
+        writes = isl_unions.of_inputs(known, was.write_events)
+        touches = isl_unions.of_inputs(known, was.read_events)
         summed = {e.name for p in self.old.places for e in p.events if e.reduces}
         for kind, later, sooner in (
             ("RAW", touches, writes),
@@ -328,17 +332,17 @@ class Checker:
     # --- 4. every access finds what it stands for -----------------------------------------
 
     @cached_property
-    def found(self) -> Flow:
+    def read_flow(self) -> Flow:
         """Finds the reads, and the last writes before them."""
         now = self.now
         stands = isl_unions.compose(self.images, self.was.cells)
-        image_writes = isl_unions.of_inputs(stands, now.written)
+        image_writes = isl_unions.of_inputs(stands, now.write_events)
         for place, copy in self.copies:
             stands = isl_unions.union(
                 stands, isl_unions.relation(self.params, self.copied(place, copy))
             )
         if self.again:
-            stands = isl_unions.union(stands, self.repeated)
+            stands = isl_unions.union(stands, self.old_elements)
         starts, ends = now.initials, now.finals
         stands = isl_unions.union(stands, isl_unions.union(starts, ends))
         live = isl_unions.inputs(stands)
@@ -347,15 +351,15 @@ class Checker:
         if idle is not None:
             cells = isl_unions.of_inputs(cells, isl_unions.without(now.events, idle))
         reads = isl_unions.of_inputs(
-            isl_unions.union(isl_unions.of_inputs(cells, now.read), ends), live
+            isl_unions.union(isl_unions.of_inputs(cells, now.read_events), ends), live
         )
-        writes = isl_unions.union(isl_unions.of_inputs(cells, now.written), starts)
-        seen = now.before(reads, writes)
-        hidden = isl_unions.compose(seen, now.before(writes, writes))
+        writes = isl_unions.union(isl_unions.of_inputs(cells, now.write_events), starts)
+        seen = now.earlier_events(reads, writes)
+        hidden = isl_unions.compose(seen, now.earlier_events(writes, writes))
         return Flow(stands, image_writes, idle, reads, seen, isl_unions.subtract(seen, hidden))
 
     def flow(self) -> Iterator[Objection]:
-        now, found = self.now, self.found
+        now, found = self.now, self.read_flow
         stands, image_writes, last = found.stands, found.image_writes, found.last
         if self.again:
             yield from self.out_of_date(image_writes)
@@ -364,7 +368,7 @@ class Checker:
         if not isl_unions.is_empty(wrong):
             yield self.objected("FLOW", "a value would be read that is another's", wrong)
         since = isl_unions.compose(
-            now.before(stands, image_writes), now.before(image_writes, stands)
+            now.earlier_events(stands, image_writes), now.earlier_events(image_writes, stands)
         )
         stale = isl_unions.intersect(last, since)
         if not isl_unions.is_empty(stale):
@@ -373,7 +377,7 @@ class Checker:
         unwritten = isl_unions.without(
             isl_unions.inputs(found.reads), isl_unions.inputs(found.seen)
         )
-        missing = isl_unions.of_inputs(now.before(stands, originals), unwritten)
+        missing = isl_unions.of_inputs(now.earlier_events(stands, originals), unwritten)
         if not isl_unions.is_empty(missing):
             yield self.objected("FLOW", "a variable would be read before it is written", missing)
 
@@ -389,26 +393,28 @@ class Checker:
         """From the events of statements that compute once more what an old one did to its own."""
         pieces = []
         for pair in self.again:
-            dims = ", ".join(pair.there.values())
+            dims = ", ".join(pair.old_names.values())
             for new, old in pair.events:
                 pieces.append(f"{tuple_of(pair.new, new)} -> {old.name}[{dims}] : {pair.premise}")
         return isl_unions.relation(self.params, pieces)
 
     @cached_property
-    def repeated(self) -> isl_unions.Relation:
+    def old_elements(self) -> isl_unions.Relation:
         """From those events to the old elements that they stand for."""
         return isl_unions.compose(self.sources, self.was.cells)
 
     def out_of_date(self, writes: isl_unions.Relation) -> Iterator[Objection]:
         """Yields an objection if operands of a repeated computation have changed since the first
         time."""
-        repeated = self.repeated
+        repeated = self.old_elements
         first = self.now.earlier(isl_unions.compose(self.sources, isl_unions.inverse(self.images)))
         alone = isl_unions.without(isl_unions.inputs(repeated), isl_unions.inputs(first))
         if not isl_unions.is_empty(alone):
             message = "what is computed once more was not computed before"
             yield self.objected("FLOW", message, isl_unions.identity_on(alone))
-        since = isl_unions.compose(isl_unions.inverse(first), self.now.before(repeated, writes))
+        since = isl_unions.compose(
+            isl_unions.inverse(first), self.now.earlier_events(repeated, writes)
+        )
         changed = self.now.earlier(isl_unions.inverse(since))
         if not isl_unions.is_empty(changed):
             message = "what is computed once more has changed since"

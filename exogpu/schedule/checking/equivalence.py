@@ -164,7 +164,7 @@ def _same_results(one: ir.Proc, other: ir.Proc, most: float, budget: int) -> Equ
     """The same; raises Intricate where a relation has more pieces than `most`, IslGaveUpError where
     `budget` is spent."""
     try:
-        called = _called(one, separate_roundings(other))
+        called = _with_parameters(one, separate_roundings(other))
         both = replace(separate_roundings(one), preconditions=called.preconditions)
         with limited(budget):
             first, second = (program(both, "P"), program(called, "Q"))
@@ -179,7 +179,7 @@ def _same_results(one: ir.Proc, other: ir.Proc, most: float, budget: int) -> Equ
     return Equivalence("equivalent")
 
 
-def _called(one: ir.Proc, other: ir.Proc) -> ir.Proc:
+def _with_parameters(one: ir.Proc, other: ir.Proc) -> ir.Proc:
     """The second, with the parameters of the first: these call it."""
     if len(one.params) != len(other.params):
         raise Differ("they have not as many parameters")
@@ -265,7 +265,7 @@ class Comparison:
         self.must_match(
             isl_unions.compose(mine, one.given), isl_unions.compose(its, other.given), given=True
         )
-        return self.made(pairs, one, other)
+        return self.match_expressions(pairs, one, other)
 
     def must_match(
         self, left: isl_unions.Relation, right: isl_unions.Relation, *, given: bool
@@ -299,7 +299,9 @@ class Comparison:
 
     # --- expressions ------------------------------------------------------------------------
 
-    def made(self, pairs: isl_unions.Relation, one: Sums, other: Sums) -> isl_unions.Relation:
+    def match_expressions(
+        self, pairs: isl_unions.Relation, one: Sums, other: Sums
+    ) -> isl_unions.Relation:
         """Matches terms that are expressions; what their reads find is left to show."""
         mine, its = isl_unions.sides(pairs)
         left, right = isl_unions.compose(mine, one.made), isl_unions.compose(its, other.made)
@@ -373,7 +375,7 @@ class Comparison:
 
     @staticmethod
     def writes(of: Terms, place: Place) -> isl_unions.Points:
-        return isl_unions.of_names(of.of.written, [place.events[-1].name])
+        return isl_unions.of_names(of.of.write_events, [place.events[-1].name])
 
     def one_to_one(
         self,

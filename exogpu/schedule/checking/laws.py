@@ -88,12 +88,12 @@ class Elements:
     def number(self, access: ir.Access) -> int:
         """The number of an element; one that may be another or not has its own."""
         for number, other in enumerate(self.found):
-            if other.name is access.name and self.same(access, other):
+            if other.name is access.name and self.is_same_element(access, other):
                 return number
         self.found.append(access)
         return len(self.found) - 1
 
-    def read(self, access: ir.Access, known: Mapping[int, _Value]) -> int:
+    def read_element(self, access: ir.Access, known: Mapping[int, _Value]) -> int:
         """The same of an element that is read where others have been written.
 
         Raises Unlawful where it may be one of these or not.
@@ -102,16 +102,16 @@ class Elements:
         for written in known:
             other = self.found[written]
             may_be = number != written and other.name is access.name
-            if may_be and not self.apart(access, other):
+            if may_be and not self.are_disjoint(access, other):
                 raise Unlawful(f"an element of {access.name.name} is read that may be written")
         return number
 
-    def same(self, one: ir.Access, other: ir.Access) -> bool:
+    def is_same_element(self, one: ir.Access, other: ir.Access) -> bool:
         if one.coords == other.coords:
             return True
         return never(self.domain, [f"({a}) != ({b})" for a, b in _indices(one, other)])
 
-    def apart(self, one: ir.Access, other: ir.Access) -> bool:
+    def are_disjoint(self, one: ir.Access, other: ir.Access) -> bool:
         equal = " and ".join(f"({a}) = ({b})" for a, b in _indices(one, other))
         return never(self.domain, [equal])
 
@@ -158,18 +158,18 @@ def _run(
     plain = place.plain
     dtype = of[plain.target.name].dtype
 
-    def put(scalar: scalars.Scalar) -> _Value:
+    def store(scalar: scalars.Scalar) -> _Value:
         match scalar:
             case scalars.Constant():
                 return scalar
             case scalars.Element():
-                number = elements.read(scalar.access, known)
+                number = elements.read_element(scalar.access, known)
                 kept = of[scalar.access.name].dtype
                 return known.get(number, _Number(number, scalar.dtype, kept))
             case scalars.Convert():
-                return scalars.Convert(put(scalar.term), scalar.dtype)  # type: ignore[arg-type]
+                return scalars.Convert(store(scalar.term), scalar.dtype)  # type: ignore[arg-type]
             case scalars.Operation():
-                arguments = tuple(put(a) for a in scalar.arguments)
+                arguments = tuple(store(a) for a in scalar.arguments)
                 return scalars.Operation(scalar.function, arguments, scalar.dtype)  # type: ignore[arg-type]
             case _:
                 assert_never(scalar)
@@ -178,10 +178,10 @@ def _run(
         return of[name].dtype
 
     if isinstance(plain, ir.Assign):
-        return put(scalars.assigned_scalar(plain.value, dtype, type_of))
+        return store(scalars.assigned_scalar(plain.value, dtype, type_of))
     term = scalars.added_scalar(plain.value, dtype, type_of)
     before = scalars.converted(scalars.Element(plain.target, scalars.COMPUTES[dtype]), term.dtype)
-    return put(scalars.Operation("+", (before, term), term.dtype))
+    return store(scalars.Operation("+", (before, term), term.dtype))
 
 
 def _read_back(value: _Value, dtype: DataType) -> _Value:

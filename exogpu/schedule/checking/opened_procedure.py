@@ -209,7 +209,7 @@ class _Reader:
         name = f"{self.tag}{len(self.places)}"
         views: list[_View] = []
 
-        def seen(access: ir.Access) -> ir.Access:
+        def view_access(access: ir.Access) -> ir.Access:
             views.append(self.view(access, scope))
             return views[-1].access
 
@@ -218,10 +218,10 @@ class _Reader:
             lambda read: (
                 read
                 if read.access.name in scope.constants
-                else replace(read, access=seen(read.access))
+                else replace(read, access=view_access(read.access))
             ),
         )
-        plain = replace(stmt, value=value, target=seen(stmt.target))
+        plain = replace(stmt, value=value, target=view_access(stmt.target))
         known = {a.name for a in reads(stmt.value)} & scope.constants.keys()
         constants = {s: scope.constants[s] for s in known}
         events = tuple(self.events(plain, name, views))
@@ -240,14 +240,14 @@ class _Reader:
         summed = isinstance(plain, ir.Reduce)
         for view in given:
             yield statement_model.Event(
-                f"{name}_{next(number)}", view.access, False, False, self.within(view)
+                f"{name}_{next(number)}", view.access, False, False, self.clip_conditions(view)
             )
-        within = self.within(target)
+        within = self.clip_conditions(target)
         if summed:
             yield statement_model.Event(f"{name}_{next(number)}", plain.target, False, True, within)
         yield statement_model.Event(f"{name}_{next(number)}", plain.target, True, summed, within)
 
-    def within(self, view: _View) -> tuple[ir.BExpr, ...]:
+    def clip_conditions(self, view: _View) -> tuple[ir.BExpr, ...]:
         """Returns the conditions that the element lies inside a clipped operand: in the variable,
         and in its windows."""
         if not view.clipped:

@@ -58,13 +58,13 @@ class Accessed:
         variables = self.program.variables
         pieces = [
             f"{tuple_of(place, event)} -> {cell(variables[event.access.name], event.access, {})}"
-            for place, event in self.chosen(choice)
+            for place, event in self.select_events(choice)
         ]
         return isl_unions.of_inputs(
             isl_unions.relation(self.params, pieces), self.points_of(choice)
         )
 
-    def chosen(self, choice: Choice) -> Iterator[tuple[Place, Event]]:
+    def select_events(self, choice: Choice) -> Iterator[tuple[Place, Event]]:
         """Some events, each with its statement."""
         for place in self.program.places:
             for event in place.events:
@@ -77,12 +77,12 @@ class Accessed:
         return isl_unions.inputs(self.cells)
 
     @cached_property
-    def written(self) -> isl_unions.Points:
+    def write_events(self) -> isl_unions.Points:
         """The events that write."""
         return self.points_of(writes)
 
     @cached_property
-    def read(self) -> isl_unions.Points:
+    def read_events(self) -> isl_unions.Points:
         """The events that read."""
         return self.points_of(touches)
 
@@ -90,7 +90,7 @@ class Accessed:
         """Some events."""
         clipped: list[str] = []
         plain: dict[str, tuple[Place, list[str]]] = {}
-        for place, event in self.chosen(choice):
+        for place, event in self.select_events(choice):
             if event.within:
                 clipped.append(instances(place, event))
             else:
@@ -109,7 +109,7 @@ class Accessed:
             self._domains[place.name] = isl_unions.repeated_points(self.params, piece, names)
         return self._domains[place.name]
 
-    def before(
+    def earlier_events(
         self, later: isl_unions.Relation, sooner: isl_unions.Relation
     ) -> isl_unions.Relation:
         """From each event to the sooner ones on the same element."""
@@ -250,7 +250,7 @@ def sharing(new: Program, called: Mapping[CallProc, Proc]) -> Iterator[tuple[Cal
     for call in new.calls:
         if not isinstance(call.stmt, CallProc) or call.stmt not in called:
             continue
-        written = _written(call.stmt.proc) | _written(called[call.stmt])
+        written = _written_variables(call.stmt.proc) | _written_variables(called[call.stmt])
         for (one, first), (other, second) in combinations(call.operands.items(), 2):
             if first.name is not second.name or not written & {one, other}:
                 continue
@@ -261,7 +261,7 @@ def sharing(new: Program, called: Mapping[CallProc, Proc]) -> Iterator[tuple[Cal
                 yield call.stmt, f"{shared}, and the steps between the procedures took them apart"
 
 
-def _written(proc: Proc) -> frozenset[Sym]:
+def _written_variables(proc: Proc) -> frozenset[Sym]:
     """The variables that a procedure writes, parameters by their names."""
     events = (
         event for place in opened_procedure.program(proc, "W").places for event in place.events

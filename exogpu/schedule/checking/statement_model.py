@@ -261,14 +261,14 @@ def _statements(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
         yield map_blocks(stmt, _block)
         return
     before: list[ir.Stmt] = []
-    value = _named(stmt.value, before, whole=isinstance(stmt, ir.Assign))
+    value = _name_roundings(stmt.value, before, whole=isinstance(stmt, ir.Assign))
     yield from before
     yield replace(stmt, value=value) if before else stmt
 
 
-def _named(expr: ir.DExpr, before: list[ir.Stmt], *, whole: bool = False) -> ir.DExpr:
+def _name_roundings(expr: ir.DExpr, before: list[ir.Stmt], *, whole: bool = False) -> ir.DExpr:
     """The expression with names for its roundings, but for itself if it is the `whole` value."""
-    found = with_children(expr, [_named(child, before) for child in children(expr)])
+    found = with_children(expr, [_name_roundings(child, before) for child in children(expr)])
     if whole or not isinstance(found, ir.Apply) or found.function != "tf32":
         return found
     near = ir.Access(Sym("near"), ())

@@ -36,14 +36,14 @@ class Pair:
         return zip(self.new.events, (*(old[n] for n in self.reads), *old[count:]), strict=True)
 
     @property
-    def there(self) -> dict[Sym, str]:
+    def old_names(self) -> dict[Sym, str]:
         """Names of the old iterators that differ from the new ones."""
         return {s: f"old_{identifier(s)}" for s in self.old.iterators}
 
     @property
     def premise(self) -> str:
         """The constraint that an instance of the new statement is that one of the old."""
-        there, at = self.there, self.image.at
+        there, at = self.old_names, self.image.at
         equal = [f"{there[s]} = {isl_expr(at.get(s, CVar(s)))}" for s in self.old.iterators]
         only = () if self.image.only is None else (isl_cond(self.image.only),)
         return conjunction((self.new.where, rename_variables(self.old.where, there), *equal, *only))

@@ -61,11 +61,11 @@ class Zeros:
     def __init__(self, of: Accessed) -> None:
         self.of = of
         self.none = isl_unions.points(of.params, [])
-        writes = isl_unions.union(isl_unions.of_inputs(of.cells, of.written), of.initials)
-        reads = isl_unions.of_inputs(of.cells, of.read)
-        seen = of.before(reads, writes)
+        writes = isl_unions.union(isl_unions.of_inputs(of.cells, of.write_events), of.initials)
+        reads = isl_unions.of_inputs(of.cells, of.read_events)
+        seen = of.earlier_events(reads, writes)
         last = self.last = isl_unions.subtract(
-            seen, isl_unions.compose(seen, of.before(writes, writes))
+            seen, isl_unions.compose(seen, of.earlier_events(writes, writes))
         )
         self.reads = self.none
         for _ in range(ZERO_SUM_ROUNDS):
@@ -99,7 +99,7 @@ class Zeros:
             case ir.Read() if (known := place.constants.get(expr.access.name)) is not None:
                 return (everywhere if known.value == 0 else self.none), reads
             case ir.Read():
-                return self.read(place, place.events[reads], everywhere), reads + 1
+                return self.zero_reads(place, place.events[reads], everywhere), reads + 1
             case ir.Negate():
                 return self.zero(place, expr.term, reads)
             case ir.Apply(function="tf32"):
@@ -112,7 +112,9 @@ class Zeros:
                 given = [a for a in walk.reads(expr) if a.name not in place.constants]
                 return self.none, reads + len(given)
 
-    def read(self, place: Place, event: Event, everywhere: isl_unions.Points) -> isl_unions.Points:
+    def zero_reads(
+        self, place: Place, event: Event, everywhere: isl_unions.Points
+    ) -> isl_unions.Points:
         text = tuple_of(place, event)
         pieces = [f"{text} -> {_instance(place)}"]
         found = isl_unions.image(self.reads, isl_unions.relation(self.of.params, pieces))
@@ -176,12 +178,12 @@ class Terms:
         return tuple(e for e in place.events if not e.writes and not e.reduces)
 
     @cached_property
-    def wanted(self) -> isl_unions.Points:
+    def open_reads(self) -> isl_unions.Points:
         """The reads but those of `+=` itself."""
         return self.of.points_of(lambda _, event: not event.writes and not event.reduces)
 
     @cached_property
-    def assigned(self) -> isl_unions.Points:
+    def first_writes(self) -> isl_unions.Points:
         """The writes with which a sum begins."""
         found = isl_unions.inputs(self.of.initials)
         chosen = {p.name for p in self.of.program.places if isinstance(p.plain, ir.Assign)}
@@ -193,23 +195,23 @@ class Terms:
     # --- one step -------------------------------------------------------------------------
 
     @cached_property
-    def last(self) -> isl_unions.Relation:
+    def last_writes(self) -> isl_unions.Relation:
         """From each read to the writes that it is the sum of."""
         of = self.of
-        assigned = self.assigned
-        writes = isl_unions.union(isl_unions.of_inputs(of.cells, of.written), of.initials)
-        reads = isl_unions.union(isl_unions.of_inputs(of.cells, self.wanted), of.finals)
-        seen = of.before(reads, writes)
+        assigned = self.first_writes
+        writes = isl_unions.union(isl_unions.of_inputs(of.cells, of.write_events), of.initials)
+        reads = isl_unions.union(isl_unions.of_inputs(of.cells, self.open_reads), of.finals)
+        seen = of.earlier_events(reads, writes)
         begun = isl_unions.of_outputs(seen, assigned)
         hidden = isl_unions.compose(
-            begun, of.before(isl_unions.of_inputs(writes, assigned), writes)
+            begun, of.earlier_events(isl_unions.of_inputs(writes, assigned), writes)
         )
         self._begun = isl_unions.inputs(begun)
         return isl_unions.subtract(seen, hidden)
 
     def _found_by(self, reads: isl_unions.Points) -> isl_unions.Relation:
         """From each of these reads to the writes that it is the sum of.  Raises Unclear."""
-        found = isl_unions.of_inputs(self.last, reads)
+        found = isl_unions.of_inputs(self.last_writes, reads)
         if not isl_unions.is_empty(isl_unions.without(reads, self._begun)):
             raise Unclear("a variable is read before it is written")
         return found
@@ -286,7 +288,7 @@ class Terms:
 
     def _followed(self, pairs: list[tuple[str, str]]) -> isl_unions.Relation:
         return isl_unions.of_inputs(
-            isl_unions.alike(self.of.params, self.of.events, pairs), self.of.written
+            isl_unions.alike(self.of.params, self.of.events, pairs), self.of.write_events
         )
 
     # --- all of them ----------------------------------------------------------------------
@@ -304,7 +306,7 @@ class Terms:
             more = isl_unions.compose(further, self._found_by(isl_unions.outputs(further)))
             if isl_unions.pieces(more) > self.most:
                 raise Intricate
-            self._apart(further)
+            self._check_distinct(further)
             if not isl_unions.is_empty(isl_unions.intersect(rest, more)):
                 raise Unclear("a value is added to itself")
             found = isl_unions.union(rest, more)
@@ -332,10 +334,10 @@ class Terms:
     def _rounds(self) -> isl_unions.Points:
         return isl_unions.inputs(self.roundings)
 
-    def _apart(self, copied: isl_unions.Relation) -> None:
+    def _check_distinct(self, copied: isl_unions.Relation) -> None:
         """Two copies in one sum are of different values."""
         both = isl_unions.two_of(copied)
-        last = isl_unions.leaving(self.last, self.zero)
+        last = isl_unions.leaving(self.last_writes, self.zero)
         common = isl_unions.compose(
             isl_unions.of_inputs(last, isl_unions.outputs(copied)), isl_unions.inverse(last)
         )

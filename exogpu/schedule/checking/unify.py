@@ -136,19 +136,19 @@ class _Search:
             self.loop(one, other)
         if len(loops) > len(others):
             raise call_operands.Mismatch(
-                loops[len(others)], _first(its.inner), "the body has no such loop"
+                loops[len(others)], _first_statement(its.inner), "the body has no such loop"
             )
         if len(loops) < len(others):
             raise call_operands.Mismatch(
-                _first(mine.inner), others[len(loops)], "the program has no such loop"
+                _first_statement(mine.inner), others[len(loops)], "the program has no such loop"
             )
-        self.guarded(mine.guards, its.guards, (program, body))
+        self.match_guards(mine.guards, its.guards, (program, body))
         if len(mine.inner) == len(its.inner) == 1:
             self.core(mine.inner[0], its.inner[0])
         else:
             self.blocks(mine.inner, its.inner)
 
-    def guarded(
+    def match_guards(
         self, mine: Sequence[ir.If], its: Sequence[ir.If], both: tuple[ir.Stmt, ir.Stmt]
     ) -> None:
         """Note guards that are to be the same."""
@@ -192,11 +192,11 @@ class _Search:
     def core(self, program: ir.Stmt, body: ir.Stmt) -> None:
         match program, body:
             case ir.If(), ir.If():
-                self.guarded((program,), (body,), (program, body))
+                self.match_guards((program,), (body,), (program, body))
                 self.blocks(program.body, body.body)
                 self.blocks(program.orelse, body.orelse)
             case _, ir.If():  # a guard that always holds
-                self.guarded((), (body,), (program, body))
+                self.match_guards((), (body,), (program, body))
                 self.blocks((program,), body.body)
             case ir.Assign(), ir.Assign():
                 self.assignment(program, body)
@@ -429,7 +429,7 @@ class _Search:
         if param.name not in self.seen:
             raise call_operands.Mismatch(first, None, f"nothing says what {name} is")
 
-        def known(expr: ir.CExpr) -> ir.CExpr:
+        def substitute_known(expr: ir.CExpr) -> ir.CExpr:
             return substitute(expr, self.control)
 
         seen = self.seen[param.name]
@@ -437,11 +437,11 @@ class _Search:
         if dtype not in (None, param.dtype):
             why = f"{seen[0].program.name.name} is {dtype.value}, and {name} {param.dtype.value}"
             raise call_operands.Mismatch(*seen[0].statements, why)
-        coords = call_operands.window_of(seen, param.shape, self.ranges.keys(), known)
+        coords = call_operands.window_of(seen, param.shape, self.ranges.keys(), substitute_known)
         return ir.Access(seen[0].program.name, coords, first.span)
 
 
-def _first(block: ir.Block) -> ir.Stmt | None:
+def _first_statement(block: ir.Block) -> ir.Stmt | None:
     return block[0] if block else None
 
 

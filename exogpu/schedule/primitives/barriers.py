@@ -296,11 +296,11 @@ class _Place:
 
     def _coord(self, node: ast.expr, extent: ir.CExpr) -> ir.Coord:
         if not isinstance(node, ast.Slice):
-            return ir.Point(self._read(node))
-        lo = ir.Int(0) if node.lower is None else self._read(node.lower)
-        return ir.Interval(lo, extent if node.upper is None else self._read(node.upper))
+            return ir.Point(self._read_index(node))
+        lo = ir.Int(0) if node.lower is None else self._read_index(node.lower)
+        return ir.Interval(lo, extent if node.upper is None else self._read_index(node.upper))
 
-    def _read(self, node: ast.expr) -> ir.CExpr:
+    def _read_index(self, node: ast.expr) -> ir.CExpr:
         return read_control(ast.unparse(node), self.control)
 
 
@@ -317,13 +317,13 @@ def barriers_at(proc: ir.Proc, path: rewrite.Path) -> dict[str, ir.BarrierAlloc]
 def without_synchronisation(procedure: P) -> P:
     """The procedure without any Fence, Arrive, Await and barrier: each removed by a step."""
     for kind in (ir.Await, ir.Fence, ir.Arrive, ir.CallInstr, ir.BarrierAlloc):
-        while (path := _last(ir_of(procedure), kind)) is not None:
+        while (path := _last_statement(ir_of(procedure), kind)) is not None:
             step = set_trailing_barrier_expr if kind is ir.CallInstr else delete_sync
             procedure = step(procedure, Cursor(procedure, path))
     return procedure
 
 
-def _last(proc: ir.Proc, kind: type[ir.Stmt]) -> rewrite.Path | None:
+def _last_statement(proc: ir.Proc, kind: type[ir.Stmt]) -> rewrite.Path | None:
     """The last statement of a kind; of calls, that signals a barrier."""
     found = None
     for path, stmt in rewrite.paths(proc):

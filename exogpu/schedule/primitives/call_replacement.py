@@ -44,7 +44,7 @@ def replace(
     made, name = False, ""
     for candidate in _candidates(proc, path, callee, constants):
         try:
-            edit = _called(proc, path, candidate)
+            edit = _replace_by_call(proc, path, candidate)
         except Mismatch as mismatch:
             first, name = first or mismatch, name or candidate.name
             continue
@@ -77,7 +77,9 @@ def replace_all(procedure: P, callee: object, /, **constants: object) -> P:
     return made
 
 
-def _called(proc: ir.Proc, path: rewrite.Path, callee: ir.Proc | ir.Instr) -> rewrite.Rewrite:
+def _replace_by_call(
+    proc: ir.Proc, path: rewrite.Path, callee: ir.Proc | ir.Instr
+) -> rewrite.Rewrite:
     """The call that the statements are.  Raises Mismatch."""
     at = path[-1][1]
     stmts = rewrite.block_at(proc, path)[at : at + len(real(callee.body))]

@@ -32,12 +32,12 @@ def expand_dim(proc: ir.Proc, alloc: object, extent: str | int, index: str) -> I
     new = replace(old, shape=(size, *old.shape))
     edit.followed[new] = old
 
-    def moved(access: ir.Access) -> ir.Access:
+    def move_access(access: ir.Access) -> ir.Access:
         if access.name != old.name:
             return access
         return replace(access, coords=(ir.Point(at), *access.coords))
 
-    rest_changed(edit, path, (new,), moved)
+    rest_changed(edit, path, (new,), move_access)
     yield edit
 
 
@@ -68,15 +68,15 @@ def resize_dim(
     new = replace(old, shape=shape)
     edit.followed[new] = old
 
-    def moved(access: ir.Access) -> ir.Access:
+    def resize_access(access: ir.Access) -> ir.Access:
         if access.name != old.name:
             return access
         coords = list(access.coords)
         moved_by = _shifted(coords[dimension], start)
-        coords[dimension] = _folded(moved_by, size, old) if fold else moved_by
+        coords[dimension] = _fold_index(moved_by, size, old) if fold else moved_by
         return replace(access, coords=tuple(coords))
 
-    rest_changed(edit, path, (new,), moved)
+    rest_changed(edit, path, (new,), resize_access)
     yield edit
 
 
@@ -86,7 +86,7 @@ def _shifted(coord: ir.Coord, start: ir.CExpr) -> ir.Coord:
     return ir.Interval(index_text.minus(coord.lo, start), index_text.minus(coord.hi, start))
 
 
-def _folded(coord: ir.Coord, size: ir.CExpr, alloc: ir.Alloc) -> ir.Coord:
+def _fold_index(coord: ir.Coord, size: ir.CExpr, alloc: ir.Alloc) -> ir.Coord:
     count = index_text.constant(size)
     if count is None or count < 1:
         raise Unfit("the extent to fold to is no constant of at least 1", alloc)
@@ -117,7 +117,7 @@ def divide_dim(proc: ir.Proc, alloc: object, dimension: int, factor: int) -> Ite
     edit.followed[new] = old
     ranges = index_text.ranges_of(proc)
 
-    def moved(access: ir.Access) -> ir.Access:
+    def divide_access(access: ir.Access) -> ir.Access:
         if access.name != old.name:
             return access
         coord = access.coords[dimension]
@@ -128,7 +128,7 @@ def divide_dim(proc: ir.Proc, alloc: object, dimension: int, factor: int) -> Ite
         coords = (*access.coords[:dimension], *points, *access.coords[dimension + 1 :])
         return replace(access, coords=coords)
 
-    rest_changed(edit, path, (new,), moved)
+    rest_changed(edit, path, (new,), divide_access)
     yield edit
 
 
@@ -151,7 +151,7 @@ def mult_dim(proc: ir.Proc, alloc: object, dimension: int) -> Iterator[Rewrite]:
     new = replace(old, shape=(*old.shape[:dimension], whole, *old.shape[dimension + 2 :]))
     edit.followed[new] = old
 
-    def moved(access: ir.Access) -> ir.Access:
+    def merge_access(access: ir.Access) -> ir.Access:
         if access.name != old.name:
             return access
         outer, inner = access.coords[dimension : dimension + 2]
@@ -166,7 +166,7 @@ def mult_dim(proc: ir.Proc, alloc: object, dimension: int) -> Iterator[Rewrite]:
         coords = (*access.coords[:dimension], both, *access.coords[dimension + 2 :])
         return replace(access, coords=coords)
 
-    rest_changed(edit, path, (new,), moved)
+    rest_changed(edit, path, (new,), merge_access)
     yield edit
 
 
@@ -187,14 +187,14 @@ def rearrange_dim(
     new = replace(old, shape=tuple(old.shape[n] for n in order))
     edit.followed[new] = old
 
-    def moved(access: ir.Access) -> ir.Access:
+    def rearrange_access(access: ir.Access) -> ir.Access:
         if access.name != old.name:
             return access
         if any(isinstance(c, ir.Interval) for c in access.coords):
             raise Unfit(f"a window of {old.name.name} is used", old)
         return replace(access, coords=tuple(access.coords[n] for n in order))
 
-    rest_changed(edit, path, (new,), moved)
+    rest_changed(edit, path, (new,), rearrange_access)
     yield edit
 
 
@@ -222,7 +222,7 @@ def unroll_buffer(proc: ir.Proc, alloc: object, dimension: int) -> Iterator[Rewr
     )
     edit.followed[made[0]] = old
 
-    def moved(access: ir.Access) -> ir.Access:
+    def unroll_access(access: ir.Access) -> ir.Access:
         if access.name != old.name:
             return access
         coord = access.coords[dimension]
@@ -233,5 +233,5 @@ def unroll_buffer(proc: ir.Proc, alloc: object, dimension: int) -> Iterator[Rewr
         coords = (*access.coords[:dimension], *access.coords[dimension + 1 :])
         return replace(access, name=made[at].name, coords=coords)
 
-    rest_changed(edit, path, made, moved)
+    rest_changed(edit, path, made, unroll_access)
     yield edit

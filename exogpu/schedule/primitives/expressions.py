@@ -89,11 +89,11 @@ def left_reassociate_expr(
 
     where = expression_at(old, expression, nested, "sum or product of three")
 
-    def moved(e: ir.DExpr) -> ir.DExpr:
+    def reassociate(e: ir.DExpr) -> ir.DExpr:
         assert isinstance(e, ir.BinOp) and isinstance(e.right, ir.BinOp)
         return replace(e, left=replace(e, right=e.right.left), right=e.right.right)
 
-    yield _rewritten(proc, path, old, expression_parts.changed_at(old.value, where, moved))
+    yield _rewritten(proc, path, old, expression_parts.changed_at(old.value, where, reassociate))
 
 
 def _rewritten(
@@ -189,7 +189,7 @@ def bind_expr(
     scalar = new_variable(name)
     edit = rewrite.unchanged_rewrite(proc)
     known = data_scope(proc, path)
-    where = _bound(proc, path, old, expression, known)
+    where = _part_to_keep(proc, path, old, expression, known)
     bound = expression_parts.part_at(old.value, where)
     chosen = default_memory(proc, path) if memory is None else memory
     value = _replace_expression(old.value, bound, ir.Read(ir.Access(scalar, ())))
@@ -220,7 +220,7 @@ def bind_expr(
     yield edit
 
 
-def _bound(
+def _part_to_keep(
     proc: ir.Proc,
     path: rewrite.Path,
     old: ir.Assign | ir.Reduce,

@@ -50,7 +50,7 @@ def _body(edit: rewrite.Rewrite, call: ir.CallInstr | ir.CallProc) -> ir.Block:
             case _:
                 control[param.name] = argument
 
-    def opened(access: ir.Access) -> ir.Access:
+    def open_window(access: ir.Access) -> ir.Access:
         window = windows.get(access.name)
         if window is None:
             return access
@@ -58,7 +58,7 @@ def _body(edit: rewrite.Rewrite, call: ir.CallInstr | ir.CallProc) -> ir.Block:
         return tidy_access(replace(access, name=window.name, coords=coords))
 
     made = rewrite.unchanged_rewrite(edit.old)
-    body = rewrite.copied(made, callee.body, control, access=opened)
+    body = rewrite.copied(made, callee.body, control, access=open_window)
     for stmt in walk(body):
         edit.followed[stmt] = call
         origin = made.origins.get(stmt)
@@ -88,7 +88,7 @@ def extract_subproc(
         raise Unfit("a kernel calls no procedures", stmts[0])
     if name in _shadowing_names(proc):
         raise Unfit(f"{name} is the name of something else", stmts[0], "choose another name")
-    data, control = _used(proc, path, stmts)
+    data, control = _free_variables(proc, path, stmts)
     fresh = _told_apart((*control, *data))
     values: dict[Sym, ir.CExpr] = {old: ir.CVar(fresh[old]) for old in control}
     edit, made = rewrite.unchanged_rewrite(proc), rewrite.unchanged_rewrite(proc)
@@ -144,7 +144,7 @@ def _told_apart(names: Iterable[Sym]) -> dict[Sym, Sym]:
     return fresh
 
 
-def _used(
+def _free_variables(
     proc: ir.Proc, path: rewrite.Path, stmts: ir.Block
 ) -> tuple[dict[Sym, ir.DataParam | ir.Alloc], tuple[Sym, ...]]:
     """The data and control variables that statements take from outside, in order."""

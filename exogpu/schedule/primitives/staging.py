@@ -50,7 +50,7 @@ def stage_mem(
             stage = _Stage(
                 unchanged_rewrite(proc), whole, declared, new_variable(name), memory, guarded
             )
-            new = stage.made(stmts, copies_in, writes_it)
+            new = stage.with_copies(stmts, copies_in, writes_it)
             splice(stage.edit, path, len(stmts), new)
             yield stage.edit
 
@@ -112,11 +112,11 @@ class _Stage:
         self.lows = [c.lo for c in window.coords if isinstance(c, ir.Interval)]
         self.extents = [minus(c.hi, c.lo) for c in window.coords if isinstance(c, ir.Interval)]
 
-    def made(self, stmts: ir.Block, copies_in: bool, copies_out: bool) -> ir.Block:
+    def with_copies(self, stmts: ir.Block, copies_in: bool, copies_out: bool) -> ir.Block:
         """The statements with the copies around them."""
         span = stmts[0].span
         tile = ir.Alloc(self.name, self.declared.dtype, tuple(self.extents), self.memory, span=span)
-        body = copied(self.edit, stmts, {}, fresh=False, access=self.moved)
+        body = copied(self.edit, stmts, {}, fresh=False, access=self.tile_access)
         before = self.copy(stmts[0], True) if copies_in else ()
         after = self.copy(stmts[-1], False) if copies_out else ()
         return (tile, *before, *body, *after)
@@ -125,18 +125,23 @@ class _Stage:
         """The statements with a sum of their own, from zero."""
         span = stmts[0].span
         tile = ir.Alloc(self.name, self.declared.dtype, tuple(self.extents), self.memory, span=span)
-        body = copied(self.edit, stmts, {}, fresh=False, access=self.moved)
+        body = copied(self.edit, stmts, {}, fresh=False, access=self.tile_access)
 
         def cleared(cell: ir.Access, _: ir.Access) -> ir.Stmt:
             return ir.Assign(cell, ir.Const(0), span=span)
 
-        def added(cell: ir.Access, element: ir.Access) -> ir.Stmt:
+        def add_element(cell: ir.Access, element: ir.Access) -> ir.Stmt:
             return ir.Reduce(element, ir.Read(cell, span), span=span)
 
-        zero = self.each(stmts[0], cleared, guarded=False)
-        return (tile, *zero, *body, *self.each(stmts[-1], added, guarded=self.guarded))
+        zero = self.loop_over_window(stmts[0], cleared, guarded=False)
+        return (
+            tile,
+            *zero,
+            *body,
+            *self.loop_over_window(stmts[-1], add_element, guarded=self.guarded),
+        )
 
-    def moved(self, access: ir.Access) -> ir.Access:
+    def tile_access(self, access: ir.Access) -> ir.Access:
         """An access of the variable as one of the tile."""
         if access.name != self.window.name:
             return access
@@ -157,15 +162,15 @@ class _Stage:
     def copy(self, beside: ir.Stmt, inwards: bool) -> ir.Block:
         """The loops that copy the window to the tile, or back."""
 
-        def one(cell: ir.Access, element: ir.Access) -> ir.Stmt:
+        def copy_element(cell: ir.Access, element: ir.Access) -> ir.Stmt:
             to, of = (cell, element) if inwards else (element, cell)
             stmt = ir.Assign(to, ir.Read(of, beside.span), span=beside.span)
             self.edit.origins[stmt] = Copy(element)
             return stmt
 
-        return self.each(beside, one, guarded=self.guarded)
+        return self.loop_over_window(beside, copy_element, guarded=self.guarded)
 
-    def each(
+    def loop_over_window(
         self, beside: ir.Stmt, make: Callable[[ir.Access, ir.Access], ir.Stmt], *, guarded: bool
     ) -> ir.Block:
         """Loops over the window, with a statement of each of its elements and the tile's."""

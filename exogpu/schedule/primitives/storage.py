@@ -99,10 +99,10 @@ def autolift_alloc(
     new = replace(old, shape=shape)
     edit.followed[new] = old
 
-    def moved(access: ir.Access) -> ir.Access:
+    def lift_access(access: ir.Access) -> ir.Access:
         return replace(access, coords=(*at, *access.coords)) if access.name == old.name else access
 
-    rest_changed(edit, path, (), moved)
+    rest_changed(edit, path, (), lift_access)
     rewrite.splice(edit, path[:-levels], 0, (new,))
     yield edit
 
@@ -167,10 +167,10 @@ def reuse_buffer(proc: ir.Proc, kept: object, alloc: object) -> Iterator[rewrite
         raise Unfit(f"{first.name.name} and {old.name.name} differ in type or shape", old)
     edit = rewrite.unchanged_rewrite(proc)
 
-    def moved(access: ir.Access) -> ir.Access:
+    def rename_access(access: ir.Access) -> ir.Access:
         return replace(access, name=first.name) if access.name == old.name else access
 
-    rest_changed(edit, path, (), moved)
+    rest_changed(edit, path, (), rename_access)
     yield edit
 
 
@@ -196,13 +196,13 @@ def inline_window(proc: ir.Proc, window: object) -> Iterator[rewrite.Rewrite]:
         raise Unfit("the cursor is at no plain window", old)
     edit = rewrite.unchanged_rewrite(proc)
 
-    def moved(access: ir.Access) -> ir.Access:
+    def inline_access(access: ir.Access) -> ir.Access:
         if access.name != old.name:
             return access
         coords = compose(old.source.coords, access.coords)
         return tidy_access(replace(access, name=old.source.name, coords=coords))
 
-    rest_changed(edit, path, (), moved)
+    rest_changed(edit, path, (), inline_access)
     yield edit
 
 
@@ -227,7 +227,7 @@ def bind_window(
     edit = rewrite.unchanged_rewrite(proc)
     alias = new_variable(name)
 
-    def moved(access: ir.Access) -> ir.Access:
+    def window_access(access: ir.Access) -> ir.Access:
         if access.name != whole.name:
             return access
         coords: list[ir.Coord] = []
@@ -245,7 +245,7 @@ def bind_window(
         return replace(access, name=alias, coords=tuple(coords))
 
     block, here = rewrite.block_at(proc, path), path[-1][1]
-    rest = rewrite.copied(edit, block[here:], {}, fresh=False, access=moved)
+    rest = rewrite.copied(edit, block[here:], {}, fresh=False, access=window_access)
     new = ir.WindowStmt(alias, whole, special, span=old.span)
     rewrite.splice(edit, path, len(block) - here, (new, *rest))
     yield edit

@@ -60,7 +60,7 @@ def sum_by_exchange(
         memory = default_memory(proc, path)
     other, dtype, span = new_variable(name), data_scope(proc, path)[of.name].dtype, old.span
 
-    def at(where: ir.CExpr) -> ir.Access:
+    def element_at(where: ir.CExpr) -> ir.Access:
         coords = (*of.coords[: index[0]], ir.Point(where), *of.coords[index[0] + 1 :])
         return replace(of, coords=coords)
 
@@ -68,28 +68,30 @@ def sum_by_exchange(
         iterator = Sym(old.iterator.name)
         return ir.For(iterator, ir.Int(0), ir.Int(count), ir.Seq(), (make(iterator),), span=span)
 
-    def taken(mask: int, t: Sym) -> ir.Stmt:
+    def take_partner(mask: int, t: Sym) -> ir.Stmt:
         partner = read_control(f"t + {mask} - {2 * mask} * ((t / {mask}) % 2)", {"t": t})
         return ir.Assign(
-            ir.Access(other, (ir.Point(ir.CVar(t)),)), ir.Read(at(partner), span), span=span
+            ir.Access(other, (ir.Point(ir.CVar(t)),)), ir.Read(element_at(partner), span), span=span
         )
 
     def summed(t: Sym) -> ir.Stmt:
         return ir.Reduce(
-            at(ir.CVar(t)), ir.Read(ir.Access(other, (ir.Point(ir.CVar(t)),)), span), span=span
+            element_at(ir.CVar(t)),
+            ir.Read(ir.Access(other, (ir.Point(ir.CVar(t)),)), span),
+            span=span,
         )
 
-    def given(t: Sym) -> ir.Stmt:
+    def give_sum(t: Sym) -> ir.Stmt:
         kind = ir.Assign if begins else ir.Reduce
-        stmt = kind(added.target, ir.Read(at(ir.CVar(t)), span), span=span)
+        stmt = kind(added.target, ir.Read(element_at(ir.CVar(t)), span), span=span)
         return ir.If(ir.Compare("==", ir.CVar(t), ir.Int(0)), (stmt,), span=span)
 
     new: list[ir.Stmt] = [ir.Alloc(other, dtype, (ir.Int(count),), memory, span=span)]
     mask = count // 2
     while mask:
-        new += [lanes(partial(taken, mask)), lanes(summed)]
+        new += [lanes(partial(take_partner, mask)), lanes(summed)]
         mask //= 2
-    new.append(lanes(given))
+    new.append(lanes(give_sum))
     edit = unchanged_rewrite(proc)
     edit.by_results = True
     edit.followed[new[-1]] = old
@@ -134,8 +136,8 @@ def apply_at_writes(proc: ir.Proc, alloc: object) -> Iterator[Rewrite]:
     edit = unchanged_rewrite(proc)
     edit.by_results = True
 
-    def moved(stmt: ir.Stmt) -> ir.Stmt:
-        new = map_blocks(stmt, lambda inner: tuple(map(moved, inner)))
+    def move_to_writes(stmt: ir.Stmt) -> ir.Stmt:
+        new = map_blocks(stmt, lambda inner: tuple(map(move_to_writes, inner)))
         if isinstance(new, ir.Assign) and variable.name in named_variables(new):
             if new.target.name is variable.name:
                 new = replace(new, value=replace(function, arguments=(new.value,)))
@@ -146,7 +148,7 @@ def apply_at_writes(proc: ir.Proc, alloc: object) -> Iterator[Rewrite]:
         return new
 
     head = (*path[:-1], (path[-1][0], first))
-    splice(edit, head, len(block) - first, tuple(map(moved, block[first:])))
+    splice(edit, head, len(block) - first, tuple(map(move_to_writes, block[first:])))
     yield edit
 
 

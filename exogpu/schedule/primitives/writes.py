@@ -129,7 +129,7 @@ def inline_assign(proc: ir.Proc, stmt: object) -> Iterator[rewrite.Rewrite]:
         raise Unfit(f"{old.target.name.name} is a window: inline it first", old)
     inlined = _Inlined(old, known[old.target.name].dtype, proc, path)
     for kept in (False, True):
-        again, edit = inlined.made(block[at + 1 :], kept)
+        again, edit = inlined.inline_writes(block[at + 1 :], kept)
         if len(again.origins) == 0:
             raise Unfit(f"{old.target.name.name} is not read after it in its block", old)
         edit.after = again
@@ -146,42 +146,42 @@ class _Inlined:
         self.known: dict[ir.Stmt, tuple[ir.Alloc, ir.Assign, ir.Assign | ir.Reduce]] = {}
         """By a statement that uses a variable of its own: that, its value, what it was."""
 
-    def made(self, rest: ir.Block, kept: bool) -> tuple[rewrite.Rewrite, rewrite.Rewrite]:
+    def inline_writes(self, rest: ir.Block, kept: bool) -> tuple[rewrite.Rewrite, rewrite.Rewrite]:
         again = rewrite.unchanged_rewrite(self.proc)
-        block = self.each(again, rest, lambda stmt: self.repeated(again, stmt))
+        block = self.map_statements(again, rest, lambda stmt: self.bind_value(again, stmt))
         rewrite.splice(again, self.path, 1 + len(rest), (self.old, *block))
         edit = rewrite.unchanged_rewrite(again.new)
         before = (self.old,) if kept else ()
-        joined = self.each(edit, block, lambda stmt: self.joined(edit, stmt))
+        joined = self.map_statements(edit, block, lambda stmt: self.joined(edit, stmt))
         rewrite.splice(edit, self.path, 1 + len(block), (*before, *joined))
         return again, edit
 
-    def each(
+    def map_statements(
         self, edit: rewrite.Rewrite, block: ir.Block, change: Callable[[ir.Stmt], ir.Block]
     ) -> ir.Block:
         """The statements with those that are no blocks changed, those inside of them, too."""
 
-        def one(stmt: ir.Stmt) -> ir.Block:
+        def change_statement(stmt: ir.Stmt) -> ir.Block:
             if not blocks(stmt):
                 return change(stmt)
-            new = map_blocks(stmt, many)
+            new = map_blocks(stmt, change_block)
             if new is not stmt:
                 edit.followed[new] = edit.followed.get(stmt, stmt)
             return (new,)
 
-        def many(block: ir.Block) -> ir.Block:
-            found = tuple(new for stmt in block for new in one(stmt))
+        def change_block(block: ir.Block) -> ir.Block:
+            found = tuple(new for stmt in block for new in change_statement(stmt))
             same = len(found) == len(block) and all(map(is_, found, block))
             return block if same else found
 
-        return many(block)
+        return change_block(block)
 
-    def repeated(self, edit: rewrite.Rewrite, stmt: ir.Stmt) -> ir.Block:
+    def bind_value(self, edit: rewrite.Rewrite, stmt: ir.Stmt) -> ir.Block:
         """The value in a variable of its own, and the statement that uses this one."""
         if not isinstance(stmt, ir.Assign | ir.Reduce):
             return (stmt,)
         name = Sym(f"{self.old.target.name.name}_again")
-        value = self.put(stmt.value, ir.Read(ir.Access(name, ())))
+        value = self.replace_reads(stmt.value, ir.Read(ir.Access(name, ())))
         if value == stmt.value:
             return (stmt,)
         alloc = ir.Alloc(name, self.dtype, (), self.memory, span=stmt.span)
@@ -192,7 +192,7 @@ class _Inlined:
         self.known[new] = (alloc, first, stmt)
         return (alloc, first, new)
 
-    def put(self, value: ir.DExpr, new: ir.DExpr) -> ir.DExpr:
+    def replace_reads(self, value: ir.DExpr, new: ir.DExpr) -> ir.DExpr:
         return rewrite.map_reads(
             value, lambda read: new if tidy_access(read.access) == self.target else read
         )
@@ -207,11 +207,11 @@ class _Inlined:
         name = Sym(alloc.name.name)
         parts = (
             replace(first, target=ir.Access(name, ())),
-            replace(was, value=self.put(was.value, ir.Read(ir.Access(name, ())))),
+            replace(was, value=self.replace_reads(was.value, ir.Read(ir.Access(name, ())))),
         )
         edit.becomes(first, parts[0])
         edit.becomes(stmt, parts[1])
-        new = replace(was, value=self.put(was.value, self.old.value))
+        new = replace(was, value=self.replace_reads(was.value, self.old.value))
         edit.followed[new] = stmt
         edit.readings[new] = rewrite.Reading((new,), parts, (replace(alloc, name=name),))
         return (new,)
@@ -252,7 +252,7 @@ def lift_reduce_constant(proc: ir.Proc, stmt: object) -> Iterator[rewrite.Rewrit
     for factor, term in sides:
         edit = rewrite.unchanged_rewrite(proc)
         inner = replace(total, value=term)
-        (over,) = _with(edit, (loop,), total, inner)
+        (over,) = _replace_statement(edit, (loop,), total, inner)
         begins = replace(zero)
         after = ir.Assign(zero.target, ir.BinOp("*", factor, ir.Read(zero.target)), span=total.span)
         whole = (begins, over, after)
@@ -268,14 +268,16 @@ def _names(expr: ir.DExpr) -> frozenset[Sym]:
     return frozenset(name for at in points for name in control_variables(at))
 
 
-def _with(edit: rewrite.Rewrite, block: ir.Block, old: ir.Stmt, new: ir.Stmt) -> ir.Block:
+def _replace_statement(
+    edit: rewrite.Rewrite, block: ir.Block, old: ir.Stmt, new: ir.Stmt
+) -> ir.Block:
     """The block with one statement replaced."""
 
-    def one(stmt: ir.Stmt) -> ir.Stmt:
+    def replace_in(stmt: ir.Stmt) -> ir.Stmt:
         if stmt is old:
             return new
-        made = map_blocks(stmt, lambda inner: tuple(map(one, inner)))
+        made = map_blocks(stmt, lambda inner: tuple(map(replace_in, inner)))
         edit.followed[made] = stmt
         return made
 
-    return tuple(map(one, block))
+    return tuple(map(replace_in, block))

@@ -63,7 +63,7 @@ class Judged:
         """Every trouble at some sample."""
         return self.standing.union(*map(_pairs, self.found))
 
-    def first(self) -> tuple[int, tuple[Violation, ...]]:
+    def first_violations(self) -> tuple[int, tuple[Violation, ...]]:
         """The first sample with violations."""
         return next(((n, f) for n, f in enumerate(self.found) if f), (0, ()))
 
@@ -107,7 +107,7 @@ class Bench:
         self.tried = 0
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds that are left."""
         return self.deadline - monotonic()
 
@@ -121,7 +121,7 @@ class Bench:
             return None, frozenset(standing) | _unsignalled(draft)
         return lower(facts, self.policy), _unsignalled(draft)
 
-    def judged(self, draft: Draft, parent: Judged | None = None) -> Judged | None:
+    def judge_draft(self, draft: Draft, parent: Judged | None = None) -> Judged | None:
         """The draft with its troubles; None where it is ill-formed or takes too long, and where it
         is no better than its parent at the first sample at which that one fails."""
         self.tried += 1
@@ -138,7 +138,9 @@ class Bench:
             if ran is None:
                 return None
             found.append(ran)
-            failing = parent is not None and not parent.standing and n == parent.first()[0]
+            failing = (
+                parent is not None and not parent.standing and n == parent.first_violations()[0]
+            )
             if parent is not None and failing and _is_no_better(ran, parent.found[n]):
                 return None
         return Judged(draft, program, standing, tuple(found))
@@ -151,7 +153,7 @@ class Bench:
         telling = {
             name: n
             for name, _ in smallest
-            if (n := self._telling(program, smallest, {name}, known)) is not None
+            if (n := self._telling_size(program, smallest, {name}, known)) is not None
         }
         if telling:
             sizes = tuple((name, telling.get(name, n)) for name, n in smallest)
@@ -165,7 +167,7 @@ class Bench:
         else:
             self.samples += _times(program, smallest, {name for name, _ in smallest}, 3, 400)
 
-    def _telling(
+    def _telling_size(
         self, program: Program, smallest: Sizes, which: set[str], known: frozenset[Trouble]
     ) -> int | None:
         """A larger value of a parameter at which there are more troubles."""
@@ -184,7 +186,7 @@ class Bench:
             findings = analyse(program)
             if findings.vacuous:
                 return Answer("undecided", reason="the preconditions contradict each other")
-            found = refute(program, findings, _first)
+            found = refute(program, findings, _first_violations)
             if isinstance(found, Refutation):
                 return Answer("refuted", tuple(found.sizes.items()))
             if found is not None:
@@ -193,7 +195,7 @@ class Bench:
                 return Answer("undecided", reason=findings.undecided[0].reason)
             return Answer("clean")
 
-        answer = isolated(work, Limits(max(self.left, 0.1)))
+        answer = isolated(work, Limits(max(self.seconds_left, 0.1)))
         return Answer("undecided", reason=str(answer)) if isinstance(answer, Stopped) else answer
 
 
@@ -223,7 +225,7 @@ def run(program: Program, sizes: Sizes, limit: float) -> tuple[Violation, ...] |
         return None
 
 
-def _first(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
+def _first_violations(program: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
     return fast.run(program, sizes).violations
 
 

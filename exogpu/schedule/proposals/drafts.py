@@ -68,7 +68,7 @@ class Draft:
         """Each statement by its number."""
         return {number(stmt): stmt for _, stmt in rewrite.paths(self.proc)}
 
-    def at(self, path: rewrite.Path) -> ir.Stmt:
+    def statement_at(self, path: rewrite.Path) -> ir.Stmt:
         """The statement of a path."""
         return rewrite.stmt_at(self.proc, path)
 
@@ -76,7 +76,7 @@ class Draft:
         """The block that a path ends in."""
         return rewrite.block_at(self.proc, path)
 
-    def around(self, path: rewrite.Path) -> tuple[ir.Stmt, ...]:
+    def enclosing(self, path: rewrite.Path) -> tuple[ir.Stmt, ...]:
         """Returns the statements around that of a path, outermost first."""
         return rewrite.enclosing_statements(self.proc, path)
 
@@ -108,14 +108,14 @@ class Draft:
             rewrite.splice(edit, path, 0, (self.fresh(stmt),))
         return Draft(edit.new, self.numbers)
 
-    def replaced(self, path: rewrite.Path, stmt: ir.Stmt, *, same: bool = False) -> Draft:
+    def replace_statement(self, path: rewrite.Path, stmt: ir.Stmt, *, same: bool = False) -> Draft:
         """With another statement in the place of one; with its number if it is the `same`."""
         edit = rewrite.unchanged_rewrite(self.proc)
-        new = replace(stmt, span=self.at(path).span) if same else self.fresh(stmt)
+        new = replace(stmt, span=self.statement_at(path).span) if same else self.fresh(stmt)
         rewrite.splice(edit, path, 1, (new,))
         return Draft(edit.new, self.numbers)
 
-    def without(self, path: rewrite.Path) -> Draft:
+    def remove_statement(self, path: rewrite.Path) -> Draft:
         """Without a statement, and what held it alone."""
         edit = rewrite.unchanged_rewrite(self.proc)
         barriers.remove_with_enclosing(edit, path)
@@ -166,10 +166,10 @@ def upwards(path: rewrite.Path) -> Iterator[rewrite.Path]:
 
 def allocations(draft: Draft, path: rewrite.Path) -> rewrite.Path | None:
     """The place after the first allocations of the task that a path is in."""
-    task = next((p for p in upwards(path[:-1]) if p and is_tasks(draft.at(p))), None)
+    task = next((p for p in upwards(path[:-1]) if p and is_tasks(draft.statement_at(p))), None)
     if task is None:
         return None
-    loop = draft.at(task)
+    loop = draft.statement_at(task)
     assert isinstance(loop, ir.For)
     many = 0
     while many < len(loop.body) and isinstance(
@@ -213,7 +213,7 @@ def _actions(before: Draft, after: Draft) -> Iterator[Action[P]]:
         (path, stmt)
         for n, stmt in after.statements.items()
         if n not in before.statements
-        and number(after.at((path := after.places[n])[:-1])) in before.statements
+        and number(after.statement_at((path := after.places[n])[:-1])) in before.statements
     ]
     order = {ir.BarrierAlloc: 0, ir.Arrive: 2, ir.Await: 3, ir.Fence: 4}
     for path, stmt in sorted(added, key=lambda one: order.get(type(_leaf(one[1])), 1)):
@@ -247,7 +247,9 @@ class _Deletion:
 
     def __call__(self, procedure: P, draft: Draft) -> tuple[P, Draft]:
         path = draft.places[self.number]
-        return barriers.delete_sync(procedure, Cursor(procedure, path)), draft.without(path)
+        return barriers.delete_sync(procedure, Cursor(procedure, path)), draft.remove_statement(
+            path
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +261,7 @@ class _Signal:
         path = draft.places[self.number]
         barrier = None if self.call.trailing is None else _access_text(self.call.trailing)
         made: P = barriers.set_trailing_barrier_expr(procedure, Cursor(procedure, path), barrier)
-        return made, draft.replaced(path, self.call, same=True)
+        return made, draft.replace_statement(path, self.call, same=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,15 +273,15 @@ class _Insertion:
     stmt: ir.Stmt
 
     def __call__(self, procedure: P, draft: Draft) -> tuple[P, Draft]:
-        beside, offset = self._beside(draft)
+        beside, offset = self._neighbour(draft)
         gap = Gap(Cursor(procedure, beside), offset)
-        made = self._made(procedure, gap)
+        made = self._insert(procedure, gap)
         edit = rewrite.unchanged_rewrite(draft.proc)
         (name, at) = beside[-1]
         rewrite.splice(edit, (*beside[:-1], (name, at + offset)), 0, (self.stmt,))
         return made, Draft(edit.new, draft.numbers)
 
-    def _beside(self, draft: Draft) -> tuple[rewrite.Path, int]:
+    def _neighbour(self, draft: Draft) -> tuple[rewrite.Path, int]:
         """A statement that is there already, and whether the new one comes after it."""
         block, at = self.after.block(self.path), self.path[-1][1]
         for earlier in reversed(block[:at]):
@@ -288,10 +290,10 @@ class _Insertion:
         for later in block[at + 1 :]:
             if number(later) in draft.places:
                 return draft.places[number(later)], 0
-        parent = draft.places[number(self.after.at(self.path[:-1]))]
+        parent = draft.places[number(self.after.statement_at(self.path[:-1]))]
         return (*parent, (self.path[-1][0], 0)), 0
 
-    def _made(self, procedure: P, gap: Gap[P]) -> P:
+    def _insert(self, procedure: P, gap: Gap[P]) -> P:
         over, leaf = [], self.stmt
         while isinstance(leaf, ir.For):
             assert isinstance(leaf.mode, ir.CudaThreads) and isinstance(leaf.hi, ir.Int)

@@ -94,11 +94,11 @@ def paths_between(draft: Draft, first: int, second: int, *, free: bool = False) 
         deeper += [end[:n] for n in range(common + 2, len(end) + 1)]
     for length in range(common, 0, -1):
         around = start[:length]
-        if is_sequential(draft.at(around)):
-            inside = len(getattr(draft.at(around), "body", ()))
+        if is_sequential(draft.statement_at(around)):
+            inside = len(getattr(draft.statement_at(around), "body", ()))
             found += [(*around, ("body", inside)), (*around, ("body", 0))]
-    shared = draft.around((*start[:common], ("body", 0)))
-    wide = (gap for gap in deeper if not any(map(is_alone, draft.around(gap)[len(shared) :])))
+    shared = draft.enclosing((*start[:common], ("body", 0)))
+    wide = (gap for gap in deeper if not any(map(is_alone, draft.enclosing(gap)[len(shared) :])))
     return tuple(dict.fromkeys((*found, *wide)))
 
 
@@ -139,7 +139,7 @@ def groups(draft: Draft, violation: Violation) -> Iterator[Move]:
     path, first = draft.places.get(record.origin.span.line), COMPLETED_BY.get(record.timeline)
     if first is None or path is None:
         return
-    loops = tuple(s for s in draft.around(path) if isinstance(s, ir.For) and is_threads(s))
+    loops = tuple(s for s in draft.enclosing(path) if isinstance(s, ir.For) and is_threads(s))
     if not all(isinstance(loop.hi, ir.Int) for loop in loops):
         return
     home = allocations(draft, path)
@@ -169,7 +169,7 @@ def _ends(draft: Draft, path: Path) -> Sequence[Path]:
     found = [path_after(path)]
     while len(path) > 1:
         path = path[:-1]
-        parent = draft.at(path)
+        parent = draft.statement_at(path)
         if not is_sequential(parent) and not isinstance(parent, ir.If):
             break
         found.append(path_after(path))
@@ -178,7 +178,7 @@ def _ends(draft: Draft, path: Path) -> Sequence[Path]:
 
 def awaits(draft: Draft, group: Group, gap: Path, n: int) -> ir.Stmt:
     """An Await of a group's elements at a place, in loops of the threads that it is not in."""
-    inside = {s.iterator for s in draft.around(gap) if isinstance(s, ir.For)}
+    inside = {s.iterator for s in draft.enclosing(gap) if isinstance(s, ir.For)}
     loops = [loop for loop in group.loops if loop.iterator not in inside]
     iterators = {loop.iterator: Sym(loop.iterator.name) for loop in loops}
     index = tuple(ir.Point(ir.CVar(iterators.get(s.iterator, s.iterator))) for s in group.loops)

@@ -66,7 +66,7 @@ def rings(draft: drafts.Draft, load: int, violations: Sequence[Violation]) -> It
     if ring is None:
         return
     apart = ring.producer.block != ring.consumer.block
-    if drafts.is_sequential(draft.at(ring.loop)):
+    if drafts.is_sequential(draft.statement_at(ring.loop)):
         for fenced in (True, False) if ring.plain else (False,):
             made = _make_ring(draft, ring, released=True, fenced=fenced)
             if made is not None:
@@ -88,7 +88,7 @@ def _make_ring(
     full, empty = draft.name("full"), draft.name("empty")
     trailing: dict[Path, ir.CallInstr] = {}
     for path in ring.loads:
-        call = draft.at(path)
+        call = draft.statement_at(path)
         assert isinstance(call, ir.CallInstr)
         coords = target_of(draft, call).coords[: len(ring.dims)]
         if sum(isinstance(c, ir.Interval) for c in coords) != len(call.instr.trailing_units):
@@ -100,9 +100,9 @@ def _make_ring(
     if released:
         new.append((home, _barrier(empty, shape, full)))
         wait = ir.Await(_points(empty, over), temporal, -ring.depth - 1)
-        new.append((ring.producer.start, _within(over, wait)))
+        new.append((ring.producer.start, _wrap_in_loops(over, wait)))
     signal = ir.Arrive(temporal, (_points(full, over),))
-    new.append((ring.producer.end, _within(over, signal)))
+    new.append((ring.producer.end, _wrap_in_loops(over, signal)))
     seen = "cuda_in_order" if ring.plain else "cuda_generic_and_async"
     new.append(
         (ring.consumer.start, ir.Await(ir.Access(full, ring.index), SYNC_TIMELINES[seen], ~0))
@@ -112,7 +112,7 @@ def _make_ring(
         new += [(ring.consumer.end, fence(PROXY))] if fenced else []
         new.append((ring.consumer.end, ir.Arrive(SYNC_TIMELINES["cuda_in_order"], targets)))
     for path, call in trailing.items():
-        draft = draft.replaced(path, call, same=True)
+        draft = draft.replace_statement(path, call, same=True)
     return draft.inserted(new)
 
 
@@ -129,7 +129,7 @@ def _ring(draft: drafts.Draft, load: int, violations: Sequence[Violation]) -> _R
         (
             p
             for p in drafts.upwards(path[:-1])
-            if drafts.is_sequential(draft.at(p)) or drafts.is_tasks(draft.at(p))
+            if drafts.is_sequential(draft.statement_at(p)) or drafts.is_tasks(draft.statement_at(p))
         ),
         None,
     )
@@ -142,7 +142,7 @@ def _ring(draft: drafts.Draft, load: int, violations: Sequence[Violation]) -> _R
         if next(
             q
             for q in drafts.upwards(p[:-1])
-            if drafts.is_sequential(draft.at(q)) or drafts.is_tasks(draft.at(q))
+            if drafts.is_sequential(draft.statement_at(q)) or drafts.is_tasks(draft.statement_at(q))
         )
         == loop
     )
@@ -162,10 +162,10 @@ def _ring(draft: drafts.Draft, load: int, violations: Sequence[Violation]) -> _R
     consumer = _side(draft, loop, places, True) if places else None
     if producer is None or consumer is None:
         return None
-    call = draft.at(loads[0])
+    call = draft.statement_at(loads[0])
     assert isinstance(call, ir.CallInstr)
     shape = _shape(draft, target_of(draft, call).name)
-    users = (whole(draft, a) for p in places for a in accesses(draft.at(p)))
+    users = (whole_variable(draft, a) for p in places for a in accesses(draft.statement_at(p)))
     access = next((a for a in users if a.name == target_of(draft, call).name), None)
     if access is None or shape is None:
         return None
@@ -186,10 +186,10 @@ def _ring(draft: drafts.Draft, load: int, violations: Sequence[Violation]) -> _R
 
 def target_of(draft: drafts.Draft, call: ir.CallInstr) -> ir.Access:
     """The window of a variable that a load writes."""
-    return whole(draft, next(p.access for p in window_arguments(call) if p.written))
+    return whole_variable(draft, next(p.access for p in window_arguments(call) if p.written))
 
 
-def whole(draft: drafts.Draft, access: ir.Access) -> ir.Access:
+def whole_variable(draft: drafts.Draft, access: ir.Access) -> ir.Access:
     """The access of a window as one of the variable that it is of."""
     windows = {s.name: s.source for s in draft.statements.values() if isinstance(s, ir.WindowStmt)}
     while access.name in windows:
@@ -234,7 +234,7 @@ def _side(draft: drafts.Draft, loop: Path, places: Sequence[Path], ctas: bool) -
             break
         (step,) = steps
         inner = (*block, step)
-        parent = draft.at(inner)
+        parent = draft.statement_at(inner)
         cta = (
             ctas
             and isinstance(parent, ir.For)
@@ -266,7 +266,7 @@ def _producers(draft: drafts.Draft, ring: _Ring) -> tuple[ir.For, ...] | None:
     """The loops in which each CTA of the producers signals by itself."""
     if not ring.dims:
         return ()
-    around = draft.around((*ring.producer.block, ("body", 0)))
+    around = draft.enclosing((*ring.producer.block, ("body", 0)))
     launch = next(s for s in around if isinstance(s, ir.DeviceFunction))
     warps = next((s.hi - s.lo for s in reversed(around) if isinstance(s, ir.Warps)), None)
     if warps is None or warps == launch.block_dim // 32:
@@ -298,7 +298,7 @@ def _points(name: Sym, loops: tuple[ir.For, ...]) -> ir.Access:
     return ir.Access(name, tuple(ir.Point(ir.CVar(loop.iterator)) for loop in loops))
 
 
-def _within(loops: tuple[ir.For, ...], stmt: ir.Stmt) -> ir.Stmt:
+def _wrap_in_loops(loops: tuple[ir.For, ...], stmt: ir.Stmt) -> ir.Stmt:
     """The statement in copies of loops."""
     for loop in reversed(loops):
         stmt = replace(loop, body=(stmt,))

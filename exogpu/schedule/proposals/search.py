@@ -80,25 +80,25 @@ def _users(draft: Draft, name: Sym) -> tuple[list[Path], list[Path]]:
 def _awaiting(draft: Draft, name: Sym, signals: list[Path]) -> Iterator[Move]:
     depths = {depth_of(target_of(draft, s)) for s in _loads(draft)}
     for path in signals:
-        stmt = draft.at(path)
+        stmt = draft.statement_at(path)
         home = home_of(stmt.targets) if isinstance(stmt, ir.Arrive) else None
         if home is None:
             continue
         for n in sorted({0, *depths}):
             for seen in SEEN:
                 element = ir.Access(name, home.coords)
-                yield from _placed(draft, path, ir.Await(element, SYNC_TIMELINES[seen], ~n))
+                yield from _placements(draft, path, ir.Await(element, SYNC_TIMELINES[seen], ~n))
 
 
 def _arriving(draft: Draft, name: Sym, partner: Sym, waits: list[Path]) -> Iterator[Move]:
     loads = [s for s in _loads(draft) if s.trailing is not None and s.trailing.name == partner]
     for path in waits:
-        stmt = draft.at(path)
+        stmt = draft.statement_at(path)
         assert isinstance(stmt, ir.Await)
         index = stmt.barrier.coords
         targets = given_back(name, index, loads) if loads else (ir.Access(name, index),)
         for first in ("cuda_in_order", "cuda_temporal"):
-            yield from _placed(draft, path, ir.Arrive(SYNC_TIMELINES[first], targets))
+            yield from _placements(draft, path, ir.Arrive(SYNC_TIMELINES[first], targets))
 
 
 def _loads(draft: Draft) -> list[ir.CallInstr]:
@@ -106,12 +106,12 @@ def _loads(draft: Draft) -> list[ir.CallInstr]:
     return [call for call in calls if call.trailing is not None]
 
 
-def _placed(draft: Draft, beside: Path, stmt: ir.Stmt) -> Iterator[Move]:
+def _placements(draft: Draft, beside: Path, stmt: ir.Stmt) -> Iterator[Move]:
     """The statement at each place of the block that another one is in, in loops of the same
     threads if those around the other have no work in them."""
     loops: list[ir.For] = []
     while len(beside) > 1:
-        parent = draft.at(beside[:-1])
+        parent = draft.statement_at(beside[:-1])
         if not isinstance(parent, ir.For) or not is_threads(parent) or not is_silent(parent):
             break
         loops.append(parent)
@@ -173,7 +173,7 @@ class Search:
     def __post_init__(self) -> None:
         self.best = self.root
 
-    def found(self) -> Iterator[Judged]:
+    def proved_drafts(self) -> Iterator[Judged]:
         """Drafts in which nothing is found for any sizes, with no more changes than they need.
 
         Raises OutOfTimeError.
@@ -183,14 +183,14 @@ class Search:
             node = heappop(self._heap)
             judged = node.judged
             if judged.program is not None and len(judged.found) < len(self.bench.samples):
-                again = self.bench.judged(judged.draft)
+                again = self.bench.judge_draft(judged.draft)
                 if again is not None:
                     self._push(again, node.cost)
                 continue
             if judged.score < self.best.score or len(self.best.found) < len(judged.found):
                 self.best = judged
             if judged.score:
-                for after, cost in self._after(judged):
+                for after, cost in self._successors(judged):
                     self._push(after, node.cost + cost)
             elif self._holds(judged):
                 self.best = judged
@@ -221,7 +221,7 @@ class Search:
         self._in_time()
         return answer.word == "clean"
 
-    def _after(self, judged: Judged) -> list[tuple[Judged, float]]:
+    def _successors(self, judged: Judged) -> list[tuple[Judged, float]]:
         """The drafts that mend something of this one: what the first trouble is that any do."""
         for stages in self._moves(judged):
             better: list[tuple[Judged, float]] = []
@@ -240,7 +240,7 @@ class Search:
             if text in self._seen:
                 continue
             self._seen.add(text)
-            after = self.bench.judged(move.draft, judged)
+            after = self.bench.judge_draft(move.draft, judged)
             self._tell(f"{judged.count} hazards left")
             if after is not None and (after.score < judged.score or judged.program is None):
                 often = self._often(after.draft)
@@ -251,8 +251,8 @@ class Search:
     def _often(self, draft: Draft) -> int:
         """Sums up the loops around each added statement: a statement that runs less often is
         better."""
-        added = (draft.places[n] for n in self._added(draft))
-        return sum(is_sequential(s) for path in added for s in draft.around(path))
+        added = (draft.places[n] for n in self._added_statements(draft))
+        return sum(is_sequential(s) for path in added for s in draft.enclosing(path))
 
     def _moves(self, judged: Judged) -> Iterator[Iterable[Iterator[Move]]]:
         """Yields the changes that may repair each trouble, in stages: a later one if no earlier one
@@ -267,14 +267,14 @@ class Search:
         if judged.program is None:
             return
         yield (sides(draft),)
-        sample, violations = judged.first()
+        sample, violations = judged.first_violations()
         told = {trouble_of(v): v for v in violations}
         for violation in sorted(told.values(), key=_rank):
             sizes = self.bench.samples[sample]
-            yield self._for(judged, violation, sizes)
+            yield self._moves_for(judged, violation, sizes)
         yield (edits(draft),)
 
-    def _for(
+    def _moves_for(
         self, judged: Judged, violation: Violation, sizes: Sizes
     ) -> tuple[Iterator[Move], ...]:
         assert judged.program is not None
@@ -290,14 +290,16 @@ class Search:
         """Without what was added and is not needed."""
         self._tell("leaving out what is not needed")
         least = judged
-        order = sorted(self._added(judged.draft), key=lambda n: self._burden(judged.draft, n))
+        order = sorted(
+            self._added_statements(judged.draft), key=lambda n: self._burden(judged.draft, n)
+        )
         steps = (self._removed_statements, self._removed_barriers, self._plainer)
         for draft_of in steps:
             for number in order:
-                if number not in least.draft.places or self.bench.left < 1:
+                if number not in least.draft.places or self.bench.seconds_left < 1:
                     continue
                 draft = draft_of(least.draft, number)
-                tried = None if draft is None else self.bench.judged(draft)
+                tried = None if draft is None else self.bench.judge_draft(draft)
                 if tried is not None and not tried.score and tried.program is not None:
                     answer = self.bench.answer(tried.program)
                     least = tried if answer.word == "clean" else least
@@ -308,14 +310,14 @@ class Search:
         self._tell("waiting later")
         waits = [
             n
-            for n in self._added(judged.draft)
+            for n in self._added_statements(judged.draft)
             if isinstance(s := judged.draft.statements[n], ir.Await) and s.n >= 0
         ]
         for number in waits:
             for draft in later_awaits(judged.draft, number):
-                if self.bench.left < 1:
+                if self.bench.seconds_left < 1:
                     return judged
-                tried = self.bench.judged(draft)
+                tried = self.bench.judge_draft(draft)
                 if tried is None or tried.score or tried.program is None:
                     continue
                 if self.bench.answer(tried.program).word == "clean":
@@ -323,20 +325,20 @@ class Search:
                     break
         return judged
 
-    def _added(self, draft: Draft) -> list[int]:
+    def _added_statements(self, draft: Draft) -> list[int]:
         return [n for n in draft.statements if n not in self.root.draft.statements]
 
     def _burden(self, draft: Draft, number: int) -> tuple[bool, int]:
         """Orders the statements to remove: Fences first, and of those the ones that run most
         often."""
-        loops = sum(map(is_sequential, draft.around(draft.places[number])))
+        loops = sum(map(is_sequential, draft.enclosing(draft.places[number])))
         return not isinstance(draft.statements[number], ir.Fence), -loops
 
     def _removed_statements(self, draft: Draft, number: int) -> Draft | None:
         stmt = draft.statements[number]
         if not isinstance(stmt, ir.Fence | ir.Arrive | ir.Await):
             return None
-        return draft.without(draft.places[number])
+        return draft.remove_statement(draft.places[number])
 
     def _removed_barriers(self, draft: Draft, number: int) -> Draft | None:
         """Without a barrier, and all that arrives on it or waits for it."""
@@ -351,7 +353,7 @@ class Search:
         ]
         made = draft
         for n in (*users, number):
-            made = made.without(made.places[n])
+            made = made.remove_statement(made.places[n])
         return made
 
     def _plainer(self, draft: Draft, number: int) -> Draft | None:
@@ -359,12 +361,12 @@ class Search:
         stmt = draft.statements[number]
         if not isinstance(stmt, ir.Fence) or (stmt.pre.name, stmt.post.name) == ORDINARY:
             return None
-        return draft.replaced(draft.places[number], fence(ORDINARY), same=True)
+        return draft.replace_statement(draft.places[number], fence(ORDINARY), same=True)
 
     # --- budget ---------------------------------------------------------------------------
 
     def _in_time(self) -> None:
-        if self.bench.left <= 0:
+        if self.bench.seconds_left <= 0:
             raise OutOfTimeError
 
     def _tell(self, doing: str) -> None:

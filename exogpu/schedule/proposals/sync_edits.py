@@ -51,12 +51,12 @@ def later_awaits(draft: Draft, wait: int) -> Iterator[Draft]:
     group = Group(stmt.barrier.name, loops)
     for gap in _gaps(draft, path):
         made = draft.inserted([(gap, awaits(draft, group, gap, stmt.n))])
-        yield made.without(made.places[wait])
+        yield made.remove_statement(made.places[wait])
 
 
 def _loops(draft: Draft, path: Path, stmt: ir.Await) -> tuple[ir.For, ...] | None:
     """The loops whose iterators the Await names, one a dimension."""
-    around = {s.iterator: s for s in draft.around(path) if isinstance(s, ir.For)}
+    around = {s.iterator: s for s in draft.enclosing(path) if isinstance(s, ir.For)}
     found = []
     for coord in stmt.barrier.coords:
         if not isinstance(coord, ir.Point) or not isinstance(coord.at, ir.CVar):
@@ -79,7 +79,11 @@ def _gaps(draft: Draft, path: Path) -> tuple[Path, ...]:
             worked |= not is_silent(block[n])
             found += [path_after((*path[:-1], (name, n)))] if worked else []
         path = path[:-1]
-        if not path or is_sequential(draft.at(path)) or is_tasks(draft.at(path)):
+        if (
+            not path
+            or is_sequential(draft.statement_at(path))
+            or is_tasks(draft.statement_at(path))
+        ):
             return tuple(reversed(found))
         found += [path_after(path)] if worked else []
 
@@ -116,10 +120,10 @@ def _drafts(draft: Draft, edit: explain_edits.Edit) -> Iterator[Draft]:
             yield from _change_operands(draft, edit.op.origin.span.line, n=edit.n)
         case explain_edits.OnElement():
             path = draft.places.get(edit.op.origin.span.line)
-            old = None if path is None else draft.at(path)
+            old = None if path is None else draft.statement_at(path)
             if path is not None and isinstance(old, ir.Await):
                 coords = tuple(ir.Point(ir.Int(at)) for at in edit.index)
-                yield draft.replaced(
+                yield draft.replace_statement(
                     path, replace(old, barrier=replace(old.barrier, coords=coords))
                 )
         case explain_edits.NewFence():
@@ -127,10 +131,10 @@ def _drafts(draft: Draft, edit: explain_edits.Edit) -> Iterator[Draft]:
             if gap is not None:
                 yield draft.inserted([(gap, fence((edit.first, edit.second)))])
         case explain_edits.Between() | explain_edits.Widened():
-            yield from _placed(draft, edit)
+            yield from _insert_fences(draft, edit)
         case explain_edits.NewAwait():
             gap = _gap(draft, edit.op.origin.span.line, edit.after)
-            if gap is not None and edit.n < 0 and any(map(is_alone, draft.around(gap))):
+            if gap is not None and edit.n < 0 and any(map(is_alone, draft.enclosing(gap))):
                 return  # threads of one CTA wait for an mbarrier together
             if (
                 gap is not None
@@ -167,17 +171,19 @@ def _change_operands(
     path = draft.places.get(at)
     if path is None:
         return
-    match draft.at(path):
+    match draft.statement_at(path):
         case ir.Fence() as old:
             pre = SYNC_TIMELINES.get(first, old.pre)
-            yield draft.replaced(
+            yield draft.replace_statement(
                 path, replace(old, pre=pre, post=SYNC_TIMELINES.get(second, old.post))
             )
         case ir.Arrive() as old if first:
-            yield draft.replaced(path, replace(old, timeline=SYNC_TIMELINES[first]))
+            yield draft.replace_statement(path, replace(old, timeline=SYNC_TIMELINES[first]))
         case ir.Await() as old:
             timeline = SYNC_TIMELINES.get(second, old.timeline)
-            yield draft.replaced(path, replace(old, timeline=timeline, n=old.n if n is None else n))
+            yield draft.replace_statement(
+                path, replace(old, timeline=timeline, n=old.n if n is None else n)
+            )
         case _:
             pass
 
@@ -191,12 +197,14 @@ def _same_skips(draft: Draft, at: int, n: int) -> Iterator[Move]:
     for path, stmt in paths(draft.proc):
         same = isinstance(stmt, ir.Await) and stmt.barrier.name == old.barrier.name
         if same and isinstance(stmt, ir.Await) and stmt.n != n:
-            draft, many = draft.replaced(path, replace(stmt, n=n)), many + 1
+            draft, many = draft.replace_statement(path, replace(stmt, n=n)), many + 1
     if many > 1:
         yield Move("repair", many, draft)
 
 
-def _placed(draft: Draft, edit: explain_edits.Between | explain_edits.Widened) -> Iterator[Draft]:
+def _insert_fences(
+    draft: Draft, edit: explain_edits.Between | explain_edits.Widened
+) -> Iterator[Draft]:
     """A Fence between two statements; in the place of another one that is too narrow."""
     record, check = edit.violation.record, edit.violation.check
     if record is None:
@@ -209,12 +217,12 @@ def _placed(draft: Draft, edit: explain_edits.Between | explain_edits.Widened) -
             yield draft.inserted([(gap, fence((edit.first, edit.second)))])
         return
     old = draft.places.get(edit.op.origin.span.line)
-    narrow = None if old is None else draft.at(old)
+    narrow = None if old is None else draft.statement_at(old)
     if old is None or not isinstance(narrow, ir.Fence):
         return
     for gap in gaps:
         made = draft.inserted([(gap, ir.Fence(narrow.pre, narrow.post))])
-        yield made.without(made.places[number(narrow)])
+        yield made.remove_statement(made.places[number(narrow)])
 
 
 def move_synchronisation(draft: Draft, which: int, to: int, behind: bool) -> Iterator[Draft]:
@@ -223,14 +231,14 @@ def move_synchronisation(draft: Draft, which: int, to: int, behind: bool) -> Ite
     old, target = draft.places.get(which), draft.places.get(to)
     if old is None or target is None or which == to:
         return
-    stmt = draft.at(old)
+    stmt = draft.statement_at(old)
     if not isinstance(stmt, ir.Fence | ir.Arrive | ir.Await):
         return
     gap = path_after(target) if behind else target
-    inner = _known(draft.proc, gap)
-    loops = [s for s in draft.around(old) if isinstance(s, ir.For) and s.iterator not in inner]
+    inner = _control_variables(draft.proc, gap)
+    loops = [s for s in draft.enclosing(old) if isinstance(s, ir.For) and s.iterator not in inner]
     new: ir.Stmt = stmt
-    names = _named(stmt)
+    names = _barriers_of(stmt)
     for loop in reversed(loops):
         if loop.iterator in names:
             if same := next((s for s in inner if s.name == loop.iterator.name), None):
@@ -240,7 +248,7 @@ def move_synchronisation(draft: Draft, which: int, to: int, behind: bool) -> Ite
                 new = _renamed(new, {loop.iterator: ir.CVar(fresh)})
                 new = ir.For(fresh, loop.lo, loop.hi, loop.mode, (new,))
     made = draft.inserted([(gap, new)])
-    yield made.without(made.places[which])
+    yield made.remove_statement(made.places[which])
 
 
 def _renamed(stmt: ir.Stmt, values: dict[Sym, ir.CExpr]) -> ir.Stmt:
@@ -255,7 +263,7 @@ def _renamed(stmt: ir.Stmt, values: dict[Sym, ir.CExpr]) -> ir.Stmt:
             return stmt
 
 
-def _named(stmt: ir.Stmt) -> frozenset[Sym]:
+def _barriers_of(stmt: ir.Stmt) -> frozenset[Sym]:
     match stmt:
         case ir.Arrive():
             return frozenset[Sym]().union(*map(_variables, stmt.targets))
@@ -273,7 +281,7 @@ def _variables(access: ir.Access) -> frozenset[Sym]:
     return found
 
 
-def _known(proc: ir.Proc, gap: Path) -> list[Sym]:
+def _control_variables(proc: ir.Proc, gap: Path) -> list[Sym]:
     """The control variables at a place, the innermost first."""
     params = [p.name for p in proc.params if isinstance(p, ir.ControlParam)]
     loops = [s.iterator for s in enclosing_statements(proc, gap) if isinstance(s, ir.For)]
@@ -285,14 +293,14 @@ def _gap(draft: Draft, at: int, behind: bool) -> Path | None:
     path = draft.places.get(at)
     if path is None:
         return None
-    if isinstance(draft.at(path), ir.Alloc | ir.BarrierAlloc):
+    if isinstance(draft.statement_at(path), ir.Alloc | ir.BarrierAlloc):
         return (*path[:-1], (path[-1][0], len(draft.block(path))))
     return path_after(path) if behind else path
 
 
 def _element_at_gap(draft: Draft, access: ir.Access, gap: Path) -> ir.Access | None:
     """The element with the iterators of the same names that are known at a place."""
-    known = {s.name: s for s in reversed(_known(draft.proc, gap))}
+    known = {s.name: s for s in reversed(_control_variables(draft.proc, gap))}
     values: dict[Sym, ir.CExpr] = {
         s: ir.CVar(known[s.name]) for s in _variables(access) if s.name in known
     }
@@ -305,10 +313,10 @@ def edits(draft: Draft) -> Iterator[Move]:
     """Every small change of one statement of synchronisation, or of all Awaits of one barrier."""
     for path, stmt in paths(draft.proc):
         if isinstance(stmt, ir.Await):
-            for n in _others(stmt.n):
-                yield Move("skip", 1, draft.replaced(path, replace(stmt, n=n)))
+            for n in _adjacent_numbers(stmt.n):
+                yield Move("skip", 1, draft.replace_statement(path, replace(stmt, n=n)))
         if isinstance(stmt, ir.Fence | ir.Arrive | ir.Await):
-            for made in _elsewhere(draft, path, stmt):
+            for made in _other_places(draft, path, stmt):
                 if out_of_scope(made.proc) is None:
                     yield Move("place", 1.5, made)
 
@@ -322,20 +330,20 @@ def removals(draft: Draft, broken: int) -> Iterator[Move]:
         case ir.Await():
             name = stmt.barrier.name
         case ir.Fence():
-            yield Move("removal", 1, draft.without(draft.places[broken]))
+            yield Move("removal", 1, draft.remove_statement(draft.places[broken]))
             return
         case _:
             return
     made, many = draft, 0
     while True:
-        found = next((p for p, s in paths(made.proc) if _on(s, name)), None)
+        found = next((p for p, s in paths(made.proc) if _uses_barrier(s, name)), None)
         if found is None:
             break
-        made, many = made.without(found), many + 1
+        made, many = made.remove_statement(found), many + 1
     yield Move("removal", many, made)
 
 
-def _on(stmt: ir.Stmt, name: object) -> bool:
+def _uses_barrier(stmt: ir.Stmt, name: object) -> bool:
     match stmt:
         case ir.Arrive():
             return stmt.targets[0].name == name
@@ -345,13 +353,13 @@ def _on(stmt: ir.Stmt, name: object) -> bool:
             return False
 
 
-def _others(n: int) -> Iterator[int]:
+def _adjacent_numbers(n: int) -> Iterator[int]:
     for other in (n + 1, n - 1):
         if (n < 0) == (other < 0):
             yield other
 
 
-def _elsewhere(draft: Draft, path: Path, stmt: ir.Stmt) -> Iterator[Draft]:
+def _other_places(draft: Draft, path: Path, stmt: ir.Stmt) -> Iterator[Draft]:
     """The statement before its neighbour, after it, and out of what holds it."""
     block, at = draft.block(path), path[-1][1]
     which = number(stmt)
@@ -360,6 +368,6 @@ def _elsewhere(draft: Draft, path: Path, stmt: ir.Stmt) -> Iterator[Draft]:
     if at + 1 < len(block):
         yield from move_synchronisation(draft, which, number(block[at + 1]), True)
     if len(path) > 1:
-        holder = number(draft.at(path[:-1]))
+        holder = number(draft.statement_at(path[:-1]))
         yield from move_synchronisation(draft, which, holder, False)
         yield from move_synchronisation(draft, which, holder, True)
