@@ -138,7 +138,7 @@ def joined(evidence: Evidence, parts: Collection[Part]) -> Proof | Undecided:
     witness = joined_witness([part.witness for part in parts if part.witness is not None])
     depths = {name: depth for part in parts for name, depth in part.depths.items()}
     return Proof(
-        tuple(_named([one for _, one in placed])),
+        tuple(_name_answers([one for _, one in placed])),
         sum(part.isl_seconds for part in parts),
         sum(part.smt_seconds for part in parts),
         json_text(witness_json.to_json(witness)),
@@ -147,7 +147,7 @@ def joined(evidence: Evidence, parts: Collection[Part]) -> Proof | Undecided:
     )
 
 
-def _named(answered: Sequence[Answered]) -> Iterator[Answered]:
+def _name_answers(answered: Sequence[Answered]) -> Iterator[Answered]:
     """Gives each answer a name of its own."""
     names = names_apart(one.obligation.name for one in answered)
     for one, name in zip(answered, names, strict=True):
@@ -286,14 +286,14 @@ def analysed(
     if others > 0:
         turns = Turns(len(among))
         with turns, helping([partial(_help, analysis, among, turns)] * others) as helpers:
-            proved = _with(helpers, analysis, among, turns, told)
+            proved = _prove_with(helpers, analysis, among, turns, told)
         if isinstance(proved, Proof):
             return analysis.findings(), proved
     analysis.run(topics(analysis.model))
     return analysis.findings(), proved
 
 
-def _with(
+def _prove_with(
     helpers: Sequence[Helper],
     analysis: Analysis,
     among: Sequence[Share],

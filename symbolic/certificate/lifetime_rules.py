@@ -48,7 +48,7 @@ def check_lifetimes(program: Mapping[str, Any]) -> None:
     variables = {one["name"]: one for one in program["variables"]}
     blocks = list(_blocks(program["body"]))
     for kind in ("Alloc", "Release"):
-        _once([op for block in blocks for op in block if op["op"] == kind], kind)
+        _check_unique([op for block in blocks for op in block if op["op"] == kind], kind)
     for block in blocks:
         _ends(block, variables)
     allocated = set[str]().union(*map(_lifetimes, blocks))
@@ -81,7 +81,7 @@ def _wrong(op: Op, what: str) -> None:
     malformed("body", f"line {op['line']} ({op['text']}) {what}")
 
 
-def _once(ops: Sequence[Op], kind: str) -> None:
+def _check_unique(ops: Sequence[Op], kind: str) -> None:
     seen: set[str] = set()
     for op in ops:
         if op["variable"] in seen:
@@ -102,13 +102,13 @@ def _lifetimes(block: Sequence[Op]) -> set[str]:
         if ends.get(name, -1) < at:
             _wrong(block[at], f"allocates {name}, which is not released later in its block")
     for at, op in enumerate(block):
-        for name in _used(op) & begins.keys() if op["op"] != "Require" else ():
+        for name in _variables_of(op) & begins.keys() if op["op"] != "Require" else ():
             if not begins[name] <= at <= ends[name]:
                 _wrong(op, f"uses {name} before its Alloc or after its Release")
     return set(begins)
 
 
-def _used(op: Op) -> set[str]:
+def _variables_of(op: Op) -> set[str]:
     """The variables that an operation names, or one in its body."""
     found: set[str] = set()
     left: list[object] = [op]

@@ -162,7 +162,7 @@ def _draft(encoder: Encoder, variable: Variable, owner: int, records: Sequence[S
     name, called = variable.name, encoder.placed.called[variable.name]
     script = encoder.script()
     failures = [
-        script.node("shared", _shared(encoder, script, name, owner, one, other))
+        script.node("shared", _overlap_conditions(encoder, script, name, owner, one, other))
         for at, one in enumerate(records)
         for other in records[at:]
     ]
@@ -185,7 +185,7 @@ class _Access:
     known: BExpr
 
 
-def _shared(
+def _overlap_conditions(
     encoder: Encoder, script: Script, name: Sym, owner: int, one: Site, other: Site
 ) -> list[BExpr]:
     """Two units access one element of one allocation."""

@@ -146,7 +146,7 @@ class _Barrier:
         for arrive in self.uses.arrives:
             label = script.label(arrive)
             other = script.free(arrive, f"{label}.")
-            enough = self._enough(script, here, other, bound)
+            enough = self._earlier_arrives(script, here, other, bound)
             hypothesis = [exists(other), *self.order(other, here), self.hits(other, here)]
             negated = [[f"(not {node})"] for node in enough]
             failures.append(script.node(f"{label}.home_is_late", [*hypothesis, *negated]))
@@ -167,7 +167,7 @@ class _Barrier:
             nodes.append(script.node(f"{label}.signals", parts))
         return nodes
 
-    def _enough(
+    def _earlier_arrives(
         self, script: Script, here: formulas.Instance, other: formulas.Instance, bound: CExpr
     ) -> list[str]:
         """Candidates for an Arrive before the Await, of the other's home, of rank `bound` or

@@ -137,7 +137,7 @@ class Chains:
         if op.access.name != variable or op.mutates != made.mutate:
             return None
         label, clear = self.script.named(self.slots.executed(found))
-        alone = self._alone(variable, clear)
+        alone = self._own_task_condition(variable, clear)
         return self.script.node(
             f"{label}.clears",
             [
@@ -150,7 +150,7 @@ class Chains:
             ],
         )
 
-    def _alone(self, variable: Sym, clear: formulas.Instance) -> BExpr:
+    def _own_task_condition(self, variable: Sym, clear: formulas.Instance) -> BExpr:
         """Returns the condition that a Clear is of the record's own task, unless the variable
         resides (decision `resident-memory`)."""
         record = self.ends.record
@@ -217,13 +217,13 @@ class Chains:
     ) -> tuple[str, formulas.Instance] | None:
         """A Fence or Await makes the record visible: the formula, and the instance by name."""
         label, at = self.script.named(self.meaning.instance(granted.at, amir.Fence, amir.Await))
-        ways = [self._passed(way, at, granted.label, rules) for way in granted.ways]
+        ways = [self._passed_formula(way, at, granted.label, rules) for way in granted.ways]
         names = [way for way in ways if way is not None]
         if not names:
             return None
         return self.script.node(f"{label}.grants", [exists(at), names]), at
 
-    def _passed(
+    def _passed_formula(
         self,
         passed: encode_witness.Passed,
         at: formulas.Instance,

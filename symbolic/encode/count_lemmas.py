@@ -133,12 +133,12 @@ class _Lemmas:
                 label = script.label(site)
                 there = script.free(site, f"{label}.")
                 value = script.define(f"{label}.count", table.inner(there, arrivals=arrivals))
-                parts = [*self._there(there, outer, element), at_most(total, value)]
+                parts = [*self._exists_on(there, outer, element), at_most(total, value)]
                 failures.append(script.node(f"{label}.counts_more", parts))
             last = [
                 node
                 for site in counted
-                for node in self._last(script, site, outer, element, total, arrivals)
+                for node in self._last_candidates(script, site, outer, element, total, arrivals)
             ]
             what = "arrive" if arrivals else "await"
             parts = [at_most(Int(1), total)]
@@ -153,7 +153,7 @@ class _Lemmas:
         )
         return Draft(Lemma.TOTAL, uses.name, None, uses.arrives[0], claim, script.text(claim))
 
-    def _there(
+    def _exists_on(
         self, there: formulas.Instance, outer: dict[Sym, CExpr], element: Sequence[CExpr]
     ) -> list[BExpr]:
         """The instance exists, in this iteration and on this element."""
@@ -164,7 +164,7 @@ class _Lemmas:
         ]
         return [formulas.exists(there), formulas.conjunction_of(same), formulas.conjunction_of(on)]
 
-    def _last(
+    def _last_candidates(
         self,
         script: Script,
         site: Site,
@@ -180,7 +180,7 @@ class _Lemmas:
             label, there = script.named(meaning.partner(at, [site]))
             value = script.define(f"{label}.count", table.inner(there, arrivals=arrivals))
             parts = [
-                *self._there(there, outer, element),
+                *self._exists_on(there, outer, element),
                 formulas.equal(value, formulas.plus(total, -1)),
             ]
             yield script.node(f"{label}.is_last", parts)

@@ -26,10 +26,10 @@ def reads_of(encoder: Encoder, ranks: Callable[[Sym], RankTable], name: Sym) -> 
     """An obligation for every read of a variable."""
     for site in encoder.placed.uses[name]:
         if isinstance(site.op, CheckInitialised):
-            yield _read(encoder, ranks, site, site.op)
+            yield _read_draft(encoder, ranks, site, site.op)
 
 
-def _read(
+def _read_draft(
     encoder: Encoder, ranks: Callable[[Sym], RankTable], site: Site, op: CheckInitialised
 ) -> Draft:
     placed, name = encoder.placed, op.access.name

@@ -133,7 +133,7 @@ class _Phase:
             self.encoder.meaning({"here": here}, {"here": thread}, on),
             lambda bound: received(policy, NUMBERED, formulas.plus(rank, -self.depth), bound),
         )
-        script.refute(list(self._awaited(asked)))
+        script.refute(list(self._await_candidates(asked)))
         later = "" if own_arrival(policy, NUMBERED) else ", or a later one"
         claim = (
             f"No arrival at line {site.op.origin.span.line} ({site.op.origin.text}) on "
@@ -164,7 +164,7 @@ class _Phase:
             self.encoder.meaning({"here": here}, {"here": thread}),
             lambda other: formulas.equal(formulas.plus(bound, -self.depth), other),
         )
-        script.refute(list(self._awaited(asked)))
+        script.refute(list(self._await_candidates(asked)))
         claim = (
             f"No Await at line {site.op.origin.span.line} ({site.op.origin.text}) runs "
             f"{self.depth} ahead of the arrivals: each of its threads is ordered after an Await "
@@ -174,7 +174,7 @@ class _Phase:
 
     # --- after an Await -------------------------------------------------------------------
 
-    def _awaited(self, asked: _OrderClaim) -> Iterator[str]:
+    def _await_candidates(self, asked: _OrderClaim) -> Iterator[str]:
         """Candidates for the Await that a thread of the instance is ordered after."""
         script, here, thread = asked.script, asked.here, asked.thread
         for one in asked.found:

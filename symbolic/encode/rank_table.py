@@ -81,7 +81,7 @@ class RankTable:
             raise UndecidedError("Awaits with n >= 0 and n < 0 on one barrier", span)
         self.numbered = numbered or encoder.placed.is_numbered(name)
         """True if its Arrives are numbered; else all are number 0, for which each Await waits."""
-        self.apart = self._apart(encoder.sought.apart(self.called) if self.numbered else 0)
+        self.apart = self._separate_loops(encoder.sought.apart(self.called) if self.numbered else 0)
         """The loops whose iterations are counted apart, those of the allocation among them."""
         self.outer: tuple[Loop, ...] = ()
         """Those of them within the allocation."""
@@ -116,7 +116,7 @@ class RankTable:
     def _scope(self) -> tuple[Loop, ...]:
         return self.placed.scope(self.name, self.uses.counted[0].op.origin.span)
 
-    def _apart(self, depth: int) -> tuple[Loop, ...]:
+    def _separate_loops(self, depth: int) -> tuple[Loop, ...]:
         """A nest has Arrives and Awaits, in loops within one allocation."""
         self._begun: dict[Site, int] = {}
         """Slots that are bound as an iteration begins of some of these loops, before all others."""
@@ -190,7 +190,7 @@ class RankTable:
         return frozenset().union(*reads)
 
     @property
-    def _steady(self) -> bool:
+    def _is_steady(self) -> bool:
         """Tests whether the total is the same in all iterations within one allocation."""
         called = self.placed.called
         names = {witness_integer(f"outer.{called[loop.iterator]}").name for loop in self.outer}
@@ -232,7 +232,7 @@ class RankTable:
         for known in based:
             if known.asked is instance:
                 return linear(0, [(1, known.before), (1, value)])
-        one = self._new(script, instance, label, value)
+        one = self._declare_base(script, instance, label, value)
         based.append(one)
         return linear(0, [(1, one.before), (1, value)])
 
@@ -262,7 +262,9 @@ class RankTable:
             for premise, conclusion in self._related(first, second):
                 script.imply([first.exists, second.exists], premise, conclusion)
 
-    def _new(self, script: Script, instance: formulas.Instance, label: str, value: CExpr) -> Based:
+    def _declare_base(
+        self, script: Script, instance: formulas.Instance, label: str, value: CExpr
+    ) -> Based:
         """Declares what the iterations before have counted, for an instance."""
         before = script.constant(Sym(f"{label}.before"))
         full = self.in_iteration(instance)
@@ -290,10 +292,10 @@ class RankTable:
             else formulas.at_most(value, totals[0])
         )
         script.imply([there], formulas.TRUE, fits)
-        if self._steady and self._rectangular:
+        if self._is_steady and self._rectangular:
             for premise, sums_of in self._first_rounds(values, totals):
                 script.imply([there], premise, formulas.equal(before, sums_of))
-        if self._steady:
+        if self._is_steady:
             script.imply([there], formulas.equal(totals[0], Int(0)), formulas.equal(before, Int(0)))
             for ring in sorted(self._rings):  # As many as each iteration has, again and again.
                 whole = formulas.equal(Mod(totals[0], ring), Int(0))
@@ -333,10 +335,10 @@ class RankTable:
         for rounds in range(1, self.iterations + 1):
             round_ = formulas.equal(values[outside.iterator], formulas.plus(begun, rounds))
             for steps, total in enumerate(totals, 1):
-                many = formulas.equal(self._between(last, values, rounds), Int(steps))
+                many = formulas.equal(self._iterations_between(last, values, rounds), Int(steps))
                 yield formulas.conjunction_of([*first, round_, many]), total
 
-    def _between(
+    def _iterations_between(
         self, last: Loop, values: Mapping[Sym, CExpr], rounds: int, since: CExpr | None = None
     ) -> CExpr:
         """Counts the iterations of the last loop, up to that of an instance.
@@ -379,7 +381,7 @@ class RankTable:
                 ),
                 exact,
             )
-        if self._steady and self._rectangular:
+        if self._is_steady and self._rectangular:
             yield from self._around_the_last(first, second, same)
 
     def _around_the_last(
@@ -394,7 +396,7 @@ class RankTable:
         )
         name, inner = outside.iterator, last.iterator
         for rounds in range(1, self.iterations + 1):
-            between = self._between(last, other, rounds, one[inner])
+            between = self._iterations_between(last, other, rounds, one[inner])
             round_ = formulas.equal(formulas.plus(one[name], rounds), other[name])
             for steps, sums in enumerate(first.totals, 1):
                 exact = formulas.equal(linear(0, [(1, first.before), (1, sums)]), second.before)

@@ -76,10 +76,10 @@ def _draft(
     first = sites[0]
     origin = first.op.origin
     claim = f"Whenever line {origin.span.line} ({origin.text}) is executed, {CLAIMS[kind]}."
-    return Draft(kind, _about(first), None, first, claim, script.text(claim))
+    return Draft(kind, _subject(first), None, first, claim, script.text(claim))
 
 
-def _about(site: Site) -> Sym | None:
+def _subject(site: Site) -> Sym | None:
     """The variable that an obligation is named after."""
     if isinstance(site.op, Require):
         return site.op.variable
@@ -170,10 +170,10 @@ class _Statements:
         known: list[BExpr] = []
         threads: dict[str, CExpr] = {"one": Int(0), "other": Int(0)}
         for number, digit in enumerate(op.together):
-            block = self._below(f"block{number}", digit.extent // digit.size, known)
+            block = self._number_below(f"block{number}", digit.extent // digit.size, known)
             base = Mul(digit.pitch * digit.size, block)
             for which, total in threads.items():
-                at = self._below(f"{which}{number}", digit.size, known)
+                at = self._number_below(f"{which}{number}", digit.size, known)
                 threads[which] = linear(0, [(1, total), (1, base), (digit.pitch, at)])
         thread, told = (
             self.script.thread(here, "thread"),
@@ -186,7 +186,7 @@ class _Statements:
         left = formulas.opposite(formulas.executes(other, here))
         yield self.script.node("left_behind", [told, *known, left])
 
-    def _below(self, name: str, end: int, known: list[BExpr]) -> CExpr:
+    def _number_below(self, name: str, end: int, known: list[BExpr]) -> CExpr:
         """Some number below an end; `known` gathers what is known of it."""
         if end == 1:
             return Int(0)

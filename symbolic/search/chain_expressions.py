@@ -193,14 +193,14 @@ class Trail:
             if step.crossing is not None:
                 self._crossed(step, step.crossing, steps[:number], here, at, found)
             elif step.before is None:
-                self._first(step, here, at, found)
+                self._first_sync(step, here, at, found)
             else:
-                self._later(step, step.before, steps[:number], here, at, found)
+                self._later_sync(step, step.before, steps[:number], here, at, found)
             if isl.is_empty(needed):
                 break
         return found
 
-    def _first(
+    def _first_sync(
         self, step: Step, here: isl.Map, at: Sequence[Pair], found: list[list[witness.Passed]]
     ) -> None:
         """A sync that fires for the record's own threads."""
@@ -222,7 +222,7 @@ class Trail:
                     own = finder.common(self.site, via, record, inner)
                 ways.append(witness.Passed(finder.instance(via, inner), own, None))
 
-    def _later(
+    def _later_sync(
         self,
         step: Step,
         before: Site,

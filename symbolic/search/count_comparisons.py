@@ -154,7 +154,9 @@ class Partners:
         self.counting = counting
         self.called = seeker.model.called
 
-    def _given(self, frame: Frame, relation: isl.Map, here: Site, there: Site) -> Iterator[At]:
+    def _candidates_at(
+        self, frame: Frame, relation: isl.Map, here: Site, there: Site
+    ) -> Iterator[At]:
         """The candidates for the instance of `there` that a relation gives one of `here`."""
         if isl.is_empty(relation):
             return
@@ -171,7 +173,7 @@ class Partners:
         arrivals = not isinstance(site.op, Await) or site.op.n >= 0
         for other in self.uses.arrives if arrivals else self.uses.awaits:
             relation = self.counting.previous(site, other, arrivals=arrivals)
-            yield from self._given(self.counting.counts.frame, relation, site, other)
+            yield from self._candidates_at(self.counting.counts.frame, relation, site, other)
 
     def last(self, site: Site) -> Iterator[At]:
         """The last Arrive, or Await, of this site on an element."""
@@ -196,21 +198,21 @@ class Partners:
             else:
                 values = self.counting.meeting(site, await_)
             relation = isl.intersect_map(self.counting.same_cells(site, await_), values)
-            yield from self._given(self.uses.frame, relation, site, await_)
+            yield from self._candidates_at(self.uses.frame, relation, site, await_)
 
     def arrived(self, site: Site) -> Iterator[At]:
         """The Arrive of the rank that an Await counts."""
         for arrive in self.uses.arrives:
             met = isl.inverse(self.counting.meeting(arrive, site))
             relation = isl.intersect_map(self.counting.same_cells(site, arrive), met)
-            yield from self._given(self.uses.frame, relation, site, arrive)
+            yield from self._candidates_at(self.uses.frame, relation, site, arrive)
 
     def trailed(self, site: Site) -> Iterator[At]:
         """The Arrive of a trailing barrier's rank."""
         for arrive in self.uses.arrives:
             trailed = self.counting.trailed(site, arrive)
             relation = isl.intersect_map(self.counting.same_cells(site, arrive), trailed)
-            yield from self._given(self.uses.frame, relation, site, arrive)
+            yield from self._candidates_at(self.uses.frame, relation, site, arrive)
 
     # --- DEADLOCK -------------------------------------------------------------------------
 
@@ -218,7 +220,7 @@ class Partners:
         """Some Arrive that targets an Await's element, before it."""
         for arrive in self.uses.arrives:
             relation = isl.restrict_domain(self._met(site, arrive), self.uses.ranks.waiting(site))
-            yield from self._given(self.uses.frame, relation, site, arrive)
+            yield from self._candidates_at(self.uses.frame, relation, site, arrive)
 
     def enough(self, site: Site, other: Site) -> Iterator[At]:
         """An Arrive before an Await, of the other's home, of the rank that the Await needs."""

@@ -80,7 +80,7 @@ class Counts:
             earlier = self.frame.earlier(site, query.site, access.name)
             same = rel.pairs(query.element, self.frame.cells(site, access))
             earlier = isl.compose(query.instance, isl.inverse(earlier))
-            found = self._once(isl.intersect_map(same, earlier), site)
+            found = self._unique_instances(isl.intersect_map(same, earlier), site)
             count = isl_counting.count_outputs(found)
             if count is None and not isl.is_empty(found):
                 raise UndecidedError(
@@ -91,7 +91,7 @@ class Counts:
             counts.append(count)
         return isl_counting.total(counts, query.domain)
 
-    def _once(self, found: isl.Map, site: Site) -> isl.Map:
+    def _unique_instances(self, found: isl.Map, site: Site) -> isl.Map:
         """The instances of a site, each once: a value from memory is one of those that it may be.
 
         Raises UndecidedError where it tells whether they are counted.
@@ -123,9 +123,9 @@ class Counts:
     def bound(self, site: Site) -> rel.Count:
         """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision
         `await-counts`)."""
-        return _count_once(self._bounds, site.number, lambda: self._bound(site))
+        return _count_once(self._bounds, site.number, lambda: self._compute_bound(site))
 
-    def _bound(self, site: Site) -> rel.Count:
+    def _compute_bound(self, site: Site) -> rel.Count:
         op = site.op
         assert isinstance(op, Await)
         awaits = self.awaits(op.barrier.name)
@@ -156,7 +156,7 @@ class Counts:
         """Counts the instances of the sites on each element, in the whole frame."""
         counts = []
         for site, access in sites:
-            found = self._once(isl.inverse(self.frame.cells(site, access)), site)
+            found = self._unique_instances(isl.inverse(self.frame.cells(site, access)), site)
             count = isl_counting.count_outputs(found)
             if count is None and not isl.is_empty(found):
                 raise UndecidedError(

@@ -106,7 +106,7 @@ def uncleared(
             continue
         if op.mutates != check.op.mutates or isl.is_empty(found):
             continue
-        if not _tied(clear, op.access, (record, check)):
+        if not _is_determined_by(clear, op.access, (record, check)):
             continue  # What is cleared by values from memory is not known here.
         after = isl.restrict_domain(frame.before(record, clear), isl.domain(pairs))
         if not frame.model.variables[dependence.variable].resident:
@@ -124,7 +124,7 @@ def uncleared(
     return rel.coalesce(found), tuple(clears)
 
 
-def _tied(clear: Site, access: Access, sites: tuple[Site, ...]) -> bool:
+def _is_determined_by(clear: Site, access: Access, sites: tuple[Site, ...]) -> bool:
     """Tests whether a Clear depends on memory only through values that one of the sites loads, and
     its elements on none."""
     loads = loads_around(clear)

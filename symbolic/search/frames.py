@@ -197,11 +197,11 @@ class Frame:
         if (site.number, access) not in self._cell:
             key = (self._place(site), access)
             if key not in self._cells:
-                self._cells[key] = self._touched(site, access)
+                self._cells[key] = self._element_map(site, access)
             self._cell[site.number, access] = rel.from_tuple(self._cells[key], site.tuple_name)
         return self._cell[site.number, access]
 
-    def _touched(self, site: Site, access: Access) -> isl.Map:
+    def _element_map(self, site: Site, access: Access) -> isl.Map:
         variable = self.model.variables[access.name]
         read = self.read | self.model.read_by(*variable.shape, *expressions_of(access))
         dims = [f"e{at}" for at in range(len(access.coords))]
@@ -260,9 +260,9 @@ class Frame:
         Raises UndecidedError at CPU scope, which has no such set, and outside of tasks, where
         the machine's task is the last one that ran.
         """
-        return self._of_site("threads", site, lambda: self._executing(site))
+        return self._of_site("threads", site, lambda: self._thread_map(site))
 
-    def _executing(self, site: Site) -> isl.Map:
+    def _thread_map(self, site: Site) -> isl.Map:
         mapping = site.op.origin.threads
         assert mapping is not None
         if site.task is None and site.residence is None and self.model.follows_a_task(site):

@@ -131,7 +131,7 @@ class Model(Placed):
                 for site in inside
                 for name in variables_of(site.op)
                 if self.variables[name].mechanism is not None
-                and not (isinstance(site.op, Await) and self._ended(name, inside))
+                and not (isinstance(site.op, Await) and self._is_launch_end(name, inside))
             ]
             shortest = min((len(scope) for scope in outer), default=len(loops))
             if shortest >= len(loops):
@@ -142,7 +142,7 @@ class Model(Placed):
         self._frames[asked, by_task] = self._frames[loops, by_task]
         return self._frames[asked, by_task]
 
-    def _ended(self, name: Sym, inside: tuple[Site, ...]) -> bool:
+    def _is_launch_end(self, name: Sym, inside: tuple[Site, ...]) -> bool:
         """Tests whether a barrier is the end of a launch, which is none of these sites."""
         if self.variables[name].mechanism is not BarrierMechanism.LAUNCH:
             return False

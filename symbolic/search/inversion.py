@@ -149,8 +149,8 @@ class _Digits:
         if isinstance(atom, affine.Rest):
             self._congruences.append(_Equation(atom.form, value, atom.divisor))
         for name, divisor in _halves(atom):
-            high = self.known.get(affine.Floor(_one(name), divisor))
-            low = self.known.get(affine.Rest(_one(name), divisor))
+            high = self.known.get(affine.Floor(_variable(name), divisor))
+            low = self.known.get(affine.Rest(_variable(name), divisor))
             if high is not None and low is not None:
                 self.known[name] = ir.Add(ir.Mul(divisor, high), low)
 
@@ -181,7 +181,7 @@ class _Digits:
         return total
 
 
-def _one(name: Sym) -> affine.Affine:
+def _variable(name: Sym) -> affine.Affine:
     return affine.Affine(0, ((name, 1),))
 
 

@@ -76,13 +76,13 @@ class Nest:
         rank is the Await's count w, where Awaits wait for numbered arrivals."""
         both = [*self.arrives, *self.awaits]
         outermost = self.frame.depth + 1
-        shared = min((len(_around(site)) for site in both), default=0)
+        shared = min((len(_separable_loops(site)) for site in both), default=0)
         for depth in range(outermost, shared + 1):
             loops = both[0].loops[:depth]
             if any(site.loops[:depth] != loops for site in both):
                 break
             try:
-                return self._all_counted(loops) if self.newest else self._within(loops)
+                return self._all_counted(loops) if self.newest else self._counts_within(loops)
             except UndecidedError:
                 continue
         raise self.reason
@@ -102,7 +102,7 @@ class Nest:
         self.loops, self.inner = loops, counts
         return {}
 
-    def _within(self, loops: tuple[Loop, ...]) -> dict[Site, dict[Site, isl.Map]]:
+    def _counts_within(self, loops: tuple[Loop, ...]) -> dict[Site, dict[Site, isl.Map]]:
         inner = self._iteration(loops)
         counts = Counts(inner)
         arrives, awaits = counts.arrives(self.name), counts.awaits(self.name)
@@ -182,7 +182,7 @@ class Nest:
 
     # --- chains of Arrives ------------------------------------------------------------------
 
-    def _later(self, site: Site, arrive: Site) -> isl.Map:
+    def _later_arrives(self, site: Site, arrive: Site) -> isl.Map:
         """The pairs on one element of one allocation of which the Arrive comes later."""
         before = self.frame.earlier(site, arrive, self.name)
         home, other = counted_on(site), home_of(arrive)
@@ -196,15 +196,15 @@ class Nest:
         if key not in self._chains:
             found: dict[Site, isl.Map] = {}
             least = count - (not isinstance(site.op, Arrive))
-            direct = {arrive: self._apart(site, arrive, least) for arrive in self.arrives}
+            direct = {arrive: self._separated_pairs(site, arrive, least) for arrive in self.arrives}
             if all(pairs is not None for pairs in direct.values()):
                 found = {arrive: pairs for arrive, pairs in direct.items() if pairs is not None}
             elif count == 1:
-                found = {arrive: self._later(site, arrive) for arrive in self.arrives}
+                found = {arrive: self._later_arrives(site, arrive) for arrive in self.arrives}
             else:
                 for middle, pairs in self.after(site, count - 1).items():
                     for arrive in self.arrives:
-                        longer = isl.compose(pairs, self._later(middle, arrive))
+                        longer = isl.compose(pairs, self._later_arrives(middle, arrive))
                         _join(found, arrive, longer)
             self._chains[key] = found
         return self._chains[key]
@@ -219,7 +219,7 @@ class Nest:
             return self.after(site, count + trailing)
         found: dict[Site, isl.Map] = {}
         for arrive in self.arrives:
-            direct = self._apart(site, arrive, count)
+            direct = self._separated_pairs(site, arrive, count)
             if direct is not None:
                 found[arrive] = direct
                 continue
@@ -237,7 +237,7 @@ class Nest:
         """The pairs with `rank(site) >= rank(arrive) + count`, count >= 1."""
         if isinstance(site.op, Arrive):
             return self.after(arrive, count)[site]
-        direct = self._apart(arrive, site, count)
+        direct = self._separated_pairs(arrive, site, count)
         if direct is not None:
             return direct
         if count == 1:
@@ -256,7 +256,7 @@ class Nest:
 
     # --- in closed form ---------------------------------------------------------------------
 
-    def _apart(
+    def _separated_pairs(
         self, first: Site, second: Site, least: int, *, anywhere: bool = False
     ) -> isl.Map | None:
         """The pairs with `count(second) - count(first) >= least`, of ranks and numbers of Awaits,
@@ -297,17 +297,19 @@ class Nest:
         multicast = self._is_multicast(site)
         if not self.newest:
             least = self.skip(await_) - plus
-            direct = self._apart(site, await_, least, anywhere=multicast)
+            direct = self._separated_pairs(site, await_, least, anywhere=multicast)
             if direct is not None:
                 return direct
         if not multicast:
-            return self._released(site, await_, plus)
+            return self._released_at_home(site, await_, plus)
         found = rel.empty_like(self.frame.before(site, await_))
         for twin, pairs in self.twins(site).items():
-            found = isl.union_map(found, isl.compose(pairs, self._released(twin, await_, plus)))
+            found = isl.union_map(
+                found, isl.compose(pairs, self._released_at_home(twin, await_, plus))
+            )
         return found
 
-    def _released(self, site: Site, await_: Site, plus: int) -> isl.Map:
+    def _released_at_home(self, site: Site, await_: Site, plus: int) -> isl.Map:
         """The same of the element that is the site's home."""
         if self.newest:
             return self._all_but_newest(site, await_, plus)
@@ -375,7 +377,7 @@ class Nest:
         """The pairs of Awaits with `bound(await_) + plus <= bound(other)`."""
         found = rel.empty_like(self.frame.before(await_, other))
         count = plus - self.skip(await_) + self.skip(other)
-        direct = None if self.newest else self._apart(await_, other, count)
+        direct = None if self.newest else self._separated_pairs(await_, other, count)
         if direct is not None:
             return direct
         for arrive, met in self._meets[await_].items():
@@ -417,7 +419,7 @@ class Nest:
         return self._twinned[site]
 
 
-def _around(site: Site) -> tuple[Loop, ...]:
+def _separable_loops(site: Site) -> tuple[Loop, ...]:
     """The loops around a site that may be set apart: not those of values from memory."""
     return tuple(loop for loop in site.loops if loop.source is None)
 

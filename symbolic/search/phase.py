@@ -81,7 +81,7 @@ def _any_depth(uses: BarrierUses, orders: Orders) -> Iterator[Finding]:
             if not events:
                 orders.depth = depth
             if depth == 1:
-                first = _first(uses, free, events)
+                first = _first_elements(uses, free, events)
             ruled_out = _frees_after(uses, free, events)
             left = ruled_out if left is None else isl.intersect(left, ruled_out)
             left = rel.set_under(left, uses.frame.context()).coalesce()
@@ -99,23 +99,23 @@ def _frees_after(uses: BarrierUses, free: Site, events: Iterable[_Event]) -> isl
     """The frees of the allocations in which an event happens."""
     found = isl.subtract(uses.frame.domain(free), uses.frame.domain(free))
     for event in events:
-        after = _until(uses, event.site, free)
+        after = _free_of(uses, event.site, free)
         found = isl.union(found, isl.apply(isl.domain(event.failing), after))
     return found
 
 
-def _until(uses: BarrierUses, site: Site, free: Site) -> isl.Map:
+def _free_of(uses: BarrierUses, site: Site, free: Site) -> isl.Map:
     """The instances of a site and the free that ends their allocation."""
     if site is free:
         return rel.identity(uses.frame.domain(free))
     return earlier(uses, site, free)
 
 
-def _first(uses: BarrierUses, free: Site, events: Sequence[_Event]) -> isl.Map | None:
+def _first_elements(uses: BarrierUses, free: Site, events: Sequence[_Event]) -> isl.Map | None:
     """The elements of the first event of an allocation: `free -> element`."""
     happened = [
         isl.compose(
-            isl.inverse(_until(uses, event.site, free)), rel.identity(isl.domain(event.failing))
+            isl.inverse(_free_of(uses, event.site, free)), rel.identity(isl.domain(event.failing))
         )
         for event in events
     ]
@@ -232,7 +232,7 @@ def _early_arrivals(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_
         counts = {await_: orders.slot_awaited(await_, site, depth) for await_ in uses.awaits}
         failing = _unordered(uses, orders, site, asked, counts)
         if not isl.is_empty(failing):
-            yield _Event(site, _last(uses, site), failing)
+            yield _Event(site, _last_await(uses, site), failing)
 
 
 def slot_awaited(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl.Map:
@@ -250,17 +250,17 @@ def _unordered(
 ) -> isl.Map:
     """Returns those instances and elements that have a thread ordered after no Await that
     counts."""
-    left = _left(uses, orders, site, asked, counts, each=False)
+    left = _unordered_pairs(uses, orders, site, asked, counts, each=False)
     if uses.frame.everyone(site) or isl.is_empty(left):
         return rel.coalesce(left)
     extended = uses.frame.with_thread(site)
     threads = isl.compose(isl.inverse(extended), left)
     those = {await_: isl.compose(that, extended) for await_, that in counts.items()}
-    unseen = _left(uses, orders, site, threads, those, each=True)
+    unseen = _unordered_pairs(uses, orders, site, threads, those, each=True)
     return rel.coalesce(isl.intersect_map(left, isl.compose(extended, unseen)))
 
 
-def _left(
+def _unordered_pairs(
     uses: BarrierUses,
     orders: Orders,
     site: Site,
@@ -281,7 +281,7 @@ def _left(
     return asked
 
 
-def _last(uses: BarrierUses, site: Site) -> Site | None:
+def _last_await(uses: BarrierUses, site: Site) -> Site | None:
     """An Await of the barrier, for the report."""
     return uses.awaits[-1] if uses.awaits else None
 
@@ -300,7 +300,7 @@ def _unfollowed(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Even
         threads = not uses.frame.everyone(await_)
         for exact in (False, True):
             waiter = Holder(await_, threads, exact)
-            events = list(_asked(uses, orders, await_, waiter, depth))
+            events = list(_await_queries(uses, orders, await_, waiter, depth))
             if not events:
                 break
         for site, found in events:
@@ -314,7 +314,7 @@ def _unfollowed(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Even
                 yield _Event(site, await_, first)
 
 
-def _asked(
+def _await_queries(
     uses: BarrierUses, orders: Orders, await_: Site, waiter: Holder, depth: int
 ) -> Iterator[tuple[Site, isl.Map]]:
     """The Awaits (with their thread) and the operations at which they turn out unfollowed."""

@@ -55,7 +55,7 @@ class Ordering:
     def not_early(self, site: Site) -> Iterator[witness.After]:
         """(i) Awaits for arrival r (under `paper` or later), before a thread of arrival r + d."""
         uses, model = self.uses, self.seeker.model
-        return self._awaited(
+        return self._await_candidates(
             _OrderQuery(
                 site,
                 witness.names_of(site, "here", model.called),
@@ -70,7 +70,7 @@ class Ordering:
         """(iii) Awaits for arrival r - d, before a thread of an Await for r."""
         uses = self.uses
         own = witness.names_of(site, "here", self.seeker.model.called)
-        return self._awaited(
+        return self._await_candidates(
             _OrderQuery(
                 site,
                 own,
@@ -83,7 +83,7 @@ class Ordering:
 
     # --- after an Await -------------------------------------------------------------------
 
-    def _awaited(self, asked: _OrderQuery) -> Iterator[witness.After]:
+    def _await_candidates(self, asked: _OrderQuery) -> Iterator[witness.After]:
         """Candidates for the Await that a thread of the instance is ordered after."""
         uses, site, left = self.uses, asked.site, asked.where
         if everyone(site):
@@ -96,7 +96,7 @@ class Ordering:
                 for granted in self.orders.by_grants(any_thread(await_)):
                     if isl.is_empty(left):
                         return
-                    found = self._before(asked, await_, granted, by_thread)
+                    found = self._awaits_before(asked, await_, granted, by_thread)
                     found = isl.inverse(found)
                     relation = isl_functions.joined(found, isl.inverse(element(uses, await_)))
                     relation = isl_functions.among(relation, left)
@@ -104,12 +104,12 @@ class Ordering:
                         left = isl.subtract_map(left, isl_functions.inputs_of(relation))
                         yield from self._chains_to(asked, await_, granted, relation, by_thread)
 
-    def _reached(self, by: Site, site: Site, by_thread: bool) -> isl.Map:
+    def _execution_map(self, by: Site, site: Site, by_thread: bool) -> isl.Map:
         """`by -> site`, all of whose threads, or the one that is a coordinate, execute `by`."""
         frame = self.uses.frame
         return frame.thread_after(by, site) if by_thread else frame.covered(by, site)
 
-    def _before(
+    def _awaits_before(
         self, asked: _OrderQuery, await_: Site, granted: int | None, by_thread: bool
     ) -> isl.Map:
         """The Awaits that count after which an instance is ordered, by one grant."""
@@ -145,7 +145,7 @@ class Ordering:
             return
         by = self.orders.syncs.site(granted)
         pairs = isl.inverse(isl_functions.first_of(isl_functions.graph(start)))
-        reached = self._reached(by, site, by_thread)
+        reached = self._execution_map(by, site, by_thread)
         last = finder.middle(heard.full[granted], isl.inverse(reached), pairs)
         trail = Trail(finder, await_, False)
         ends = [(values, inner) for values in waits]
@@ -174,7 +174,7 @@ class Ordering:
                 left = isl.apply(left, isl.inverse(instances(uses.frame, waiter)))
             for arrive, due in due_at:
                 for granted in self.orders.by_grants(waiter):
-                    found = self._after(waiter, granted, arrive, due)
+                    found = self._arrivals_after(waiter, granted, arrive, due)
                     found = isl.restrict_domain(found, left)
                     if not isl.is_empty(found):
                         left = isl.subtract(left, isl.domain(found))
@@ -188,7 +188,9 @@ class Ordering:
         that = isl.intersect_map(rel.pairs(waited, targets(uses, arrive)), isl.inverse(due))
         return uses.frame.same_allocation(that, await_, arrive, uses.name)
 
-    def _after(self, waiter: Holder, granted: int | None, arrive: Site, due: isl.Map) -> isl.Map:
+    def _arrivals_after(
+        self, waiter: Holder, granted: int | None, arrive: Site, due: isl.Map
+    ) -> isl.Map:
         """The Awaits (with their thread, where exact) and the arrivals due that are ordered after
         them, by one grant."""
         due = isl.compose(instances(self.uses.frame, waiter), due)

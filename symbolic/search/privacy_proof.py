@@ -64,9 +64,9 @@ class _Known:
 
     def _equal(self, one: Loop, other: Loop) -> isl.Set:
         same = self.slots.alike(self.slots.place(one), self.slots.place(other), one)
-        return self._here(same, one, other)
+        return self._binding_pairs(same, one, other)
 
-    def _here(self, same: isl.Map, one: Loop, other: Loop) -> isl.Set:
+    def _binding_pairs(self, same: isl.Map, one: Loop, other: Loop) -> isl.Set:
         """The instances of which the places where two slots are bound are a pair."""
         first = self.frame.to_outer(self.site, self.slots.place(one))
         second = self.frame.to_outer(self.site, self.slots.place(other))

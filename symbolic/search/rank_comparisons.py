@@ -125,7 +125,9 @@ class Ranks(Counts):
             try:
                 self._least[key] = rel.where_at_least(self.bound(await_), least)
             except sites.UndecidedError as reason:
-                self._least[key] = self.nest(_awaited(await_), reason).waiting(await_, least)
+                self._least[key] = self.nest(_awaited_barrier(await_), reason).waiting(
+                    await_, least
+                )
         return self._least[key]
 
     def later_bound(self, await_: sites.Site, other: sites.Site, plus: int) -> isl.Map:
@@ -147,11 +149,11 @@ class Ranks(Counts):
         try:
             first, second = self.bound(await_), self.bound(other)
         except sites.UndecidedError as reason:
-            return self.nest(_awaited(await_), reason).later_bound(await_, other, plus)
+            return self.nest(_awaited_barrier(await_), reason).later_bound(await_, other, plus)
         return rel.at_most(rel.graph(rel.plus(first, plus)), rel.graph(second))
 
 
-def _awaited(site: sites.Site) -> Sym:
+def _awaited_barrier(site: sites.Site) -> Sym:
     assert isinstance(site.op, Await)
     return site.op.barrier.name
 
@@ -192,7 +194,7 @@ class SlotPairs:
         """The pairs of places at which two slots of a ring are surely one number."""
         assert isinstance(loop.hi, Int)
         try:
-            return self._same(left, right, loop.hi.value, surely=True)
+            return self._same_slot(left, right, loop.hi.value, surely=True)
         except sites.UndecidedError as reason:
             one, other = (self.ranks.nest(sites.slot_of(at).name, reason) for at in (left, right))
         depth = one.begins(left)
@@ -242,20 +244,26 @@ class SlotPairs:
                 continue
             key = (site.number, loop, surely)
             if key not in self._bounds:
-                self._bounds[key] = self._bound(site, self._slots[loop], loop, surely)
+                self._bounds[key] = self._slot_instances(site, self._slots[loop], loop, surely)
             relation = isl.restrict_domain(relation, self._bounds[key])
         return relation
 
-    def _bound(self, site: sites.Site, slot: sites.Site, loop: Loop, surely: bool) -> isl.Set:
+    def _slot_instances(
+        self, site: sites.Site, slot: sites.Site, loop: Loop, surely: bool
+    ) -> isl.Set:
         try:
-            return _counted(self.frame, self.ranks.arrivals(slot, sites.slot_of(slot)), site, loop)
+            return _count_instances(
+                self.frame, self.ranks.arrivals(slot, sites.slot_of(slot)), site, loop
+            )
         except sites.UndecidedError as reason:
             nest = self.ranks.nest(sites.slot_of(slot).name, reason)
         depth, counts = len(nest.loops), nest.inner
         assert counts is not None
         if slot.loops[:depth] != nest.loops:
             raise nest.reason
-        inner = _counted(counts.frame, counts.arrivals(slot, sites.slot_of(slot)), site, loop)
+        inner = _count_instances(
+            counts.frame, counts.arrivals(slot, sites.slot_of(slot)), site, loop
+        )
         known = isl.domain(nest.outside(rel.identity(inner), site, site))
         assert isinstance(loop.hi, Int)
         unsure = self._carried_over(nest, slot, loop.hi.value)
@@ -273,13 +281,13 @@ class SlotPairs:
             if one not in self._slots or other not in self._slots:
                 raise sites.UndecidedError("a slot of a barrier that outlives it", one.origin.span)
             left, right = self._slots[one], self._slots[other]
-            same = self._same(left, right, ring, surely)
+            same = self._same_slot(left, right, ring, surely)
             same = isl.compose(self.frame.to_outer(first, left), same)
             same = isl.compose(same, isl.inverse(self.frame.to_outer(second, right)))
             relation = isl.intersect_map(relation, same)
         return relation
 
-    def _same(self, left: sites.Site, right: sites.Site, ring: int, surely: bool) -> isl.Map:
+    def _same_slot(self, left: sites.Site, right: sites.Site, ring: int, surely: bool) -> isl.Map:
         key = (left.number, right.number, ring, surely)
         if key not in self._known:
             first, second = sites.slot_of(left), sites.slot_of(right)
@@ -309,7 +317,7 @@ class SlotPairs:
             return found
         anew = self._of_two_allocations(one, left, right)
         if one.steady is not None and other.steady is not None:
-            far = self._apart(one.steady, left, rank, right, count, ring)
+            far = self._separated_pairs(one.steady, left, rank, right, count, ring)
             if far is not None:
                 return isl.union_map(isl.union_map(found, far), anew)
         later = self.frame.later_iteration(left, right, depth)
@@ -346,7 +354,7 @@ class SlotPairs:
         own = self.frame.same_allocation(every, left, right, nest.name)
         return isl.subtract_map(every, own)
 
-    def _apart(
+    def _separated_pairs(
         self,
         steady: Steady,
         left: sites.Site,
@@ -381,7 +389,7 @@ class SlotPairs:
         return isl.intersect_map(found, later)
 
 
-def _counted(frame: Frame, count: rel.Count, site: sites.Site, loop: Loop) -> isl.Set:
+def _count_instances(frame: Frame, count: rel.Count, site: sites.Site, loop: Loop) -> isl.Set:
     """The instances of a site whose slot is the count, modulo the ring."""
     assert isinstance(loop.hi, Int)
     slot = next(one for one in frame.sites if one.op is loop)

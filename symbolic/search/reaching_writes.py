@@ -55,10 +55,10 @@ def reads(slots: SlotPairs, name: Sym) -> Iterator[Reached]:
     writes = [s for s in frame.sites if isinstance(s.op, Initialise) and s.op.access.name == name]
     for site in frame.sites:
         if isinstance(site.op, CheckInitialised) and site.op.access.name == name:
-            yield _reached(slots, name, writes, site, site.op.access)
+            yield _reaching(slots, name, writes, site, site.op.access)
 
 
-def _reached(
+def _reaching(
     slots: SlotPairs, name: Sym, writes: Sequence[Site], read: Site, access: Access
 ) -> Reached:
     frame = slots.frame

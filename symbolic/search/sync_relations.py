@@ -252,11 +252,11 @@ class Later:
             return False
         asked, found = self._holds.get((label, site.number), (None, False))
         if asked is not known:
-            found = isl.is_subset_map(self._later(site), known)
+            found = isl.is_subset_map(self._later_instances(site), known)
             self._holds[label, site.number] = known, found
         return found
 
-    def _later(self, site: Site) -> isl.Map:
+    def _later_instances(self, site: Site) -> isl.Map:
         if site.number not in self._all:
             made = instances(self._frame, self._records)
             before = self._frame.before(self._records.site, site)

@@ -305,7 +305,7 @@ def close_order(syncs: Syncs, waiter: Holder, first: Sequence[tuple[Site, isl.Ma
     execution order: every sync for which threads wait for others passes it on, and so does a
     trailing barrier, whatever the timelines (decision `mbarrier-phase`).  All are full."""
     assert isinstance(waiter.site.op, Await)
-    within = partial(_within, syncs.frame, waiter.site.op.barrier.name, waiter.site)
+    within = partial(_restrict_to_allocation, syncs.frame, waiter.site.op.barrier.name, waiter.site)
     grants = Grants()
     fresh = Grants()
     for site, fired in first:
@@ -334,10 +334,10 @@ def _within_record(
     in_tasks = record.task is not None and step.granted.task is not None
     if in_tasks and not frame.model.variables[name].resident:
         step = replace(step, pairs=frame.within_task(step.pairs, record, step.granted))
-    return _within(frame, name, record, step, among)
+    return _restrict_to_allocation(frame, name, record, step, among)
 
 
-def _within(
+def _restrict_to_allocation(
     frame: Frame, name: Sym, record: Site, step: Step, among: isl.Set | None = None
 ) -> Step:
     """The step without what leaves the allocation of a record's variable, in a frame that is wider

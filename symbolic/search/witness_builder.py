@@ -102,7 +102,7 @@ class Seeker:
         """Expressions with what stands for the sizes."""
         return tuple(substitute(value, self._sizes) for value in values)
 
-    def _counting(self, name: Sym) -> Counting:
+    def _counting_of(self, name: Sym) -> Counting:
         if name not in self._countings:
             frame = frame_of(self.model, name)
             assert frame is not None
@@ -178,7 +178,7 @@ class Seeker:
     def apart(self, barrier: str) -> int:
         """Returns the number of outer loops whose iterations are counted apart; 0 outside nests."""
         self._totals.setdefault(barrier, None)
-        return len(self._counting(self._barriers[barrier]).apart)
+        return len(self._counting_of(self._barriers[barrier]).apart)
 
     def depth(self, barrier: str) -> int | None:
         """The depth of an mbarrier's ring, where the program has none."""
@@ -193,7 +193,7 @@ class Seeker:
 
     def _count(self, number: int, arrivals: bool) -> Pieces:
         site = self.model.sites[number]
-        counting = self._counting(counted_on(site).name)
+        counting = self._counting_of(counted_on(site).name)
         frame = counting.counts.frame
         own = encode_witness.names_of(site, "here", self.model.called)
         inputs = tuple(own[name] for name in site.iterators[frame.depth :])
@@ -205,7 +205,7 @@ class Seeker:
         known = self._totals.get(barrier)
         if known is not None:
             return known
-        counting = self._counting(self._barriers[barrier])
+        counting = self._counting_of(self._barriers[barrier])
         frame = counting.counts.frame
         outer = encode_witness.names_of(counting.uses.arrives[0], "outer", self.model.called)
         element = encode_witness.element_names(len(self.model.variables[counting.name].shape))
@@ -224,7 +224,7 @@ class Seeker:
         self, aim: encode_witness.Aim, sites: tuple[int, ...]
     ) -> Iterator[encode_witness.At]:
         first, *rest = (self.model.sites[number] for number in sites)
-        counting = self._counting(counted_on(first).name)
+        counting = self._counting_of(counted_on(first).name)
         found = Partners(self, counting.uses, counting)
         if aim == "enough":
             return found.enough(first, rest[0])

@@ -103,7 +103,7 @@ def lost(step: Step) -> Iterator[Draft]:
         if over is None:
             ask = step.question()
             claim = f"Every instance of {said} has an image."
-            parts = _gone(step, ask, number)[1]
+            parts = _lost_instance(step, ask, number)[1]
             yield Draft(
                 "LOST", (("old", number),), claim, ask.expose([conjunction_of(parts)], claim)
             )
@@ -114,7 +114,7 @@ def lost(step: Step) -> Iterator[Draft]:
                 if was.writes or was.cell.variable != variable.name:
                     continue
                 ask = step.question()
-                gone, parts = _gone(step, ask, number)
+                gone, parts = _lost_instance(step, ask, number)
                 now = ask.instance(step.new, image.new, "seen")
                 seen = record.original(step.old, image, now)
                 before, after = record.moment(gone, write), record.moment(seen, was)
@@ -139,14 +139,16 @@ def lost(step: Step) -> Iterator[Draft]:
                 yield Draft("LOST", about, claim, ask.expose([fails], claim))
         if variable.is_param:
             ask = step.question()
-            gone, parts = _gone(step, ask, number)
+            gone, parts = _lost_instance(step, ask, number)
             ways = [way for _, way in _overwriting(step, gone, over)]
             claim = f"What {said} writes, where it is lost, is not left at the end."
             fails = conjunction_of([*parts, opposite(disjunction_of(ways))])
             yield Draft("LOST", (("old", number),), claim, ask.expose([fails], claim))
 
 
-def _gone(step: Step, ask: record.Question, number: int) -> tuple[record.Instance, list[BExpr]]:
+def _lost_instance(
+    step: Step, ask: record.Question, number: int
+) -> tuple[record.Instance, list[BExpr]]:
     gone = ask.instance(step.old, number, "lost")
     return gone, [record.happens(gone, gone.statement.write), opposite(_kept_where(step, gone))]
 

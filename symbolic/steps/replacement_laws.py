@@ -249,7 +249,7 @@ def _one_element_each(step: Step, places: _Places) -> Iterator[Draft]:
     claim = (
         f"What {_words_of(step, program, first)} and its parts access is one element or another."
     )
-    yield Draft("SAME", ((_which(step, program), first),), claim, ask.expose(fails, claim))
+    yield Draft("SAME", ((_side_of(step, program), first),), claim, ask.expose(fails, claim))
 
 
 def _reads_disjoint(step: Step, parts: _Places) -> Iterator[Draft]:
@@ -277,7 +277,7 @@ def _reads_disjoint(step: Step, parts: _Places) -> Iterator[Draft]:
                     )
         written[numbers[-1]] = statement.target.variable, statement.target.index
     claim = f"What {_words_of(step, program, first)} and those after it read is not written before."
-    yield Draft("APART", ((_which(step, program), first),), claim, ask.expose(fails, claim))
+    yield Draft("APART", ((_side_of(step, program), first),), claim, ask.expose(fails, claim))
 
 
 def _bounds(step: Step, number: int) -> Draft:
@@ -294,9 +294,9 @@ def _bounds(step: Step, number: int) -> Draft:
     return Draft("BOUNDS", (("new", number),), claim, ask.expose(outside, claim))
 
 
-def _which(step: Step, program: steps_record.Program) -> str:
+def _side_of(step: Step, program: steps_record.Program) -> str:
     return "new" if program is step.new else "old"
 
 
 def _words_of(step: Step, program: steps_record.Program, number: int) -> str:
-    return step.said(_which(step, program), number)
+    return step.said(_side_of(step, program), number)

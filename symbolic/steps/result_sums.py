@@ -48,7 +48,7 @@ def results(step: Step, summed: Summed) -> Iterator[Draft]:
     yield from both.left()
 
 
-def _about(side: Side, reader: Reader) -> tuple[tuple[str, int], ...]:
+def _statements_of(side: Side, reader: Reader) -> tuple[tuple[str, int], ...]:
     return ((side.which, reader[0]),) if isinstance(reader, tuple) else ()
 
 
@@ -90,14 +90,14 @@ def _begins(step: Step, side: Side, reader: Reader) -> Draft:
                 )
                 fails.append(conjunction_of([where, since, side.reaches(read, other)]))
     claim = f"The sum that {side.said(reader)} finds begins where it is said to."
-    return Draft("BEGIN", _about(side, reader), claim, ask.expose(fails, claim))
+    return Draft("BEGIN", _statements_of(side, reader), claim, ask.expose(fails, claim))
 
 
 def _terms(step: Step, side: Side, reader: Reader) -> Iterator[Draft]:
     name = reader if isinstance(reader, str) else ""
     variable = name or side.program.statements[reader[0]].reads[reader[1]].variable  # type: ignore[index]
     claim = f"What is written since is in the sum of {side.said(reader)} once."
-    about = _about(side, reader)
+    about = _statements_of(side, reader)
     for number, statement in enumerate(side.program.statements):
         if statement.write.cell.variable != variable:
             continue
@@ -148,7 +148,7 @@ def _comes(step: Step, side: Side, reader: Reader) -> Iterator[Draft]:
             else:
                 ways.append(conjunction_of([where, side.counts(read, by), side.gives(by, term)]))
         fails = conjunction_of([side.has(read, term), opposite(disjunction_of(ways))])
-        yield Draft("COMES", _about(side, reader), claim, ask.expose([fails], claim))
+        yield Draft("COMES", _statements_of(side, reader), claim, ask.expose([fails], claim))
 
 
 # --- both ---------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class _Both:
             return
         pieces = self.pieces(side).get(term.source, ())
         of = record.instance(side.program, term.source, term.at)
-        for where, piece in _first(pieces, of.values):
+        for where, piece in _first_pieces(pieces, of.values):
             other = named_instance(self.other(side).program, piece.at, of.values)
             yield where, Term(other.number, other.at)
 
@@ -254,7 +254,7 @@ class _Both:
         def asked() -> tuple[record.Question, record.Instance, record.Instance, BExpr]:
             ask = self.step.question()
             here = ask.instance(side.program, number, "here")
-            where, piece = [*_first(self.pieces(side)[number], here.values)][at]
+            where, piece = [*_first_pieces(self.pieces(side)[number], here.values)][at]
             there = named_instance(other.program, piece.at, here.values)
             return (
                 ask,
@@ -297,7 +297,7 @@ class _Both:
                 yield Draft("LEFT", (), claim, ask.expose(fails, claim))
 
 
-def _first(pieces: Sequence[Kept], values: record.Values) -> Iterator[tuple[BExpr, Kept]]:
+def _first_pieces(pieces: Sequence[Kept], values: record.Values) -> Iterator[tuple[BExpr, Kept]]:
     """Each piece where it is the first that holds."""
     others: list[BExpr] = []
     for piece in pieces:

@@ -207,11 +207,11 @@ class Step:
                 was.cell.variable,
                 steps_record.element(steps_record.original(self.old, image, of), was.cell),
             )
-            for image in (*self.by_new[of.number], *self._again(of.number))
+            for image in (*self.by_new[of.number], *self._recomputation(of.number))
             if self.counts(was := steps_record.was_access(self.old, image, access))
         )
 
-    def _again(self, number: int) -> tuple[steps_record.Image, ...]:
+    def _recomputation(self, number: int) -> tuple[steps_record.Image, ...]:
         return (self.again[number],) if number in self.again else ()
 
     def originals(

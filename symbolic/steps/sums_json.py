@@ -129,12 +129,12 @@ def summed_of(value: object, record: Record) -> step_witness.Summed:
     return step_witness.Summed(
         _Sums(record.old).of(found["old"]),
         _Sums(record.new).of(found["new"]),
-        _matched("forth", found["forth"], record.new, record.old),
-        _matched("back", found["back"], record.old, record.new),
+        _matching("forth", found["forth"], record.new, record.old),
+        _matching("back", found["back"], record.old, record.new),
     )
 
 
-def _matched(
+def _matching(
     where: str, found: Sequence[Mapping[str, Any]], of: Program, other: Program
 ) -> dict[int, tuple[step_witness.Kept, ...]]:
     pairs = []
