@@ -50,17 +50,17 @@ def sample_contents(program: Program, sizes: Mapping[str, int]) -> Iterator[Cont
     """Some contents of the arrays, no two alike: with small values, with large ones, at random;
     none where the kernel traps with each of them, or nothing is loaded."""
     chosen = [_upwards, _downwards, *(_at_random(seed) for seed in range(TRIES - 2))]
-    return _chosen(program, sizes, chosen)
+    return _contents_of(program, sizes, chosen)
 
 
 def at_random(program: Program, sizes: Mapping[str, int], seed: int) -> Contents:
     """Contents of the arrays that values are loaded from, the same for a seed; of none where
     nothing is loaded, or the kernel traps with all that were tried."""
     several = [*map(_at_random, range(TRIES * seed, TRIES * (seed + 1))), _upwards, _downwards]
-    return next(_chosen(program, sizes, several), {})
+    return next(_contents_of(program, sizes, several), {})
 
 
-def _chosen(
+def _contents_of(
     program: Program, sizes: Mapping[str, int], choices: Sequence[Choice]
 ) -> Iterator[Contents]:
     if not loads(program):

@@ -245,7 +245,7 @@ def hand_over(machine: Machine, before: int) -> None:
     for name in resident:
         barrier = machine.barriers.get(name)
         for awaited in () if barrier is None or barrier.phase is None else barrier.phase.awaited:
-            awaited.sees = _next(awaited.sees, before, machine.task)
+            awaited.sees = _move_task(awaited.sees, before, machine.task)
 
 
 def name_of(recorded: Recorded) -> Sym:
@@ -261,13 +261,15 @@ def leaks(machine: Machine, name: Sym, recorded: Recorded, at: Moment) -> bool:
 
 
 def _renamed(record: literal_records.VisibilityRecord, before: int, after: int) -> None:
-    record.own = _next(record.own, before, after)
+    record.own = _move_task(record.own, before, after)
     for level in (record.temporal, record.full):
         for timeline, threads in level.items():
-            level[timeline] = _next(threads, before, after)
+            level[timeline] = _move_task(threads, before, after)
 
 
-def _next(threads: literal_records.Threads, before: int, after: int) -> literal_records.Threads:
+def _move_task(
+    threads: literal_records.Threads, before: int, after: int
+) -> literal_records.Threads:
     return frozenset((after if task == before else task, t) for task, t in threads)
 
 

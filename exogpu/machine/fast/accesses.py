@@ -176,7 +176,7 @@ def _signal(
     return _Signal(context.machine, op, nest, op.trailing.home.name, home, targets)
 
 
-def _after(
+def _state_after(
     tables: records.Tables,
     rule: Rule,
     state: records.StateId,
@@ -244,7 +244,7 @@ def after_rules(
             if any(wants(kind, rule.op, record) for kind, record in failing):
                 return records.FAILS
         signals = isinstance(rule, _Made) and rule.signal is not None
-        state = _after(tables, rule, state, threads, left.pop() if signals else ())
+        state = _state_after(tables, rule, state, threads, left.pop() if signals else ())
     return state
 
 
@@ -307,7 +307,7 @@ def _one_by_one(
             rule.signal.send(e, threads)
         for cell in window:
             held = cells[cell]
-            after = _after(tables, rule, classes.state_of[held], threads, tags)
+            after = _state_after(tables, rule, classes.state_of[held], threads, tags)
             cells[cell] = classes.hold(after)
             classes.drop(held)
 

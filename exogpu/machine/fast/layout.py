@@ -136,11 +136,13 @@ class _Breaks:
 
     def of(self, name: Sym, fine: bool) -> tuple[range | tuple[int, ...], ...]:
         return tuple(
-            range(extent + 1) if fine else self._of(self._spans.get((name, dim), set()), extent)
+            range(extent + 1)
+            if fine
+            else self._breakpoints(self._spans.get((name, dim), set()), extent)
             for dim, extent in enumerate(self.shapes[name])
         )
 
-    def _of(self, spans: set[Range], extent: int) -> range | tuple[int, ...]:
+    def _breakpoints(self, spans: set[Range], extent: int) -> range | tuple[int, ...]:
         found = {0, extent}
         for span in spans:
             step = span.step or 1
@@ -204,7 +206,7 @@ def _survey_syncs(layout: Layout, tables: fast_records.Tables) -> None:
         if isinstance(op, amir.Check):
             checks.setdefault((op.access.name, op.mutates), []).append(op)
     syncs = [(facts, op.origin.threads is None) for op, facts in layout.syncs.items()]
-    most = _most(layout)
+    most = _granting_threads(layout)
     for op in layout.ops:
         if isinstance(op, amir.Record) and layout.matters(op):
             met = checks[op.access.name, op.mutate]
@@ -214,7 +216,7 @@ def _survey_syncs(layout: Layout, tables: fast_records.Tables) -> None:
             tables.facts.append(facts)
 
 
-def _most(layout: Layout) -> fast_records.Threads:
+def _granting_threads(layout: Layout) -> fast_records.Threads:
     """Threads to which tags can still grant something: all that execute a Fence or an Await.
 
     Everyone, where a tag may be met at CPU scope, or by threads of a later task: then tags stay
@@ -273,7 +275,7 @@ def _survey_barriers(
     layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tables: fast_records.Tables
 ) -> None:
     counts: dict[Sym, set[int]] = {}
-    most = _most(layout)
+    most = _granting_threads(layout)
     multicast: set[Sym] = set()
     for op in layout.ops:
         if isinstance(op, amir.Await):

@@ -296,7 +296,8 @@ class _Slicer:
         """The window, as far as it is the one element: it becomes element 0 of a variable of one
         element, and decision `bounds` drops the others."""
         coords = tuple(
-            _less(coord, at) for coord, at in zip(access.coords, self._violation.index, strict=True)
+            _subtract(coord, at)
+            for coord, at in zip(access.coords, self._violation.index, strict=True)
         )
         return ir.Access(self._element, coords)
 
@@ -305,7 +306,7 @@ def _trailing(op: amir.Op) -> bool:
     return isinstance(op, amir.Record) and op.trailing is not None
 
 
-def _less(coord: ir.Coord, by: int) -> ir.Coord:
+def _subtract(coord: ir.Coord, by: int) -> ir.Coord:
     lower: Callable[[ir.CExpr], ir.CExpr] = lambda c: ir.Sub(c, ir.Int(by))  # noqa: E731
     match coord:
         case ir.Point():

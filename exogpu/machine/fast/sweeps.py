@@ -203,7 +203,7 @@ class Sweep:
                     made.append(_Several(None, lambda e: 0, holds, len(op.body), inner))
                 case _:
                     accesses = [op for op in ops if isinstance(op, amir.OnWindow)]
-                    made.append(self._one(context, accesses))
+                    made.append(self._access_window(context, accesses))
                     rules = (rule_of(context, op, nest, Parts()) for op in accesses)
                     self._rules.append(tuple(rules))
         return tuple(made)
@@ -222,7 +222,7 @@ class Sweep:
                     found.append([op])
         return found
 
-    def _one(self, context: Context, ops: Sequence[amir.OnWindow]) -> _One:
+    def _access_window(self, context: Context, ops: Sequence[amir.OnWindow]) -> _One:
         """Neighbouring accesses to one window, which have the next number."""
         scope, access, executed = context.scope, ops[0].access, executed_by(ops)
         threads = None if executed is None else executed.origin.threads
@@ -281,7 +281,7 @@ class Sweep:
             self._accesses.append((self._rules[one.at], threads, {}))
         return code
 
-    def _after(self, chain: _Chain, state: StateId) -> StateId:
+    def _state_after(self, chain: _Chain, state: StateId) -> StateId:
         """The state after all accesses of a chain, or FAILS."""
         after = state
         for code in chain.codes:
@@ -312,7 +312,7 @@ class Sweep:
                 state = state_of[one]
                 after = known.get(state)
                 if after is None:
-                    after = self._after(chain, state)
+                    after = self._state_after(chain, state)
                     if after == FAILS:
                         return False
                 if after != state:
@@ -322,7 +322,7 @@ class Sweep:
                 state = state_of[each]
                 after = known.get(state)
                 if after is None:
-                    after = self._after(chain, state)
+                    after = self._state_after(chain, state)
                     if after == FAILS:
                         return False
                 if after != state:
@@ -394,7 +394,7 @@ class _Walk:
         length = 0
         for op in block:
             if isinstance(op, _One):
-                self._one(op, times + length)
+                self._access_window(op, times + length)
                 length += 1
             elif op.slot is None:
                 length += self._guard(op, times + length)
@@ -435,7 +435,7 @@ class _Walk:
             e[at] = old
         return _length(op.body, e)
 
-    def _one(self, op: _One, times: Array) -> None:
+    def _access_window(self, op: _One, times: Array) -> None:
         count, bounds = len(times), op.bounds(self._e)
         rows: Array = np.arange(count)
         cells: Array = np.zeros(count, np.int64)
