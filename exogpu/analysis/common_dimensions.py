@@ -190,7 +190,7 @@ def _split(dim: Dimension, factor: int) -> tuple[Dimension, Dimension] | None:
                 )
             )
         else:
-            cut = _cut(op, factor)
+            cut = _split_operator(op, factor)
             if cut is None:
                 return None
             outer.append(cut[0])
@@ -199,7 +199,7 @@ def _split(dim: Dimension, factor: int) -> tuple[Dimension, Dimension] | None:
     return Dimension(dim.extent // factor, tuple(outer)), Dimension(factor, tuple(inner))
 
 
-def _cut(op: DimOp, factor: int) -> tuple[DimOp, DimOp] | None:
+def _split_operator(op: DimOp, factor: int) -> tuple[DimOp, DimOp] | None:
     """An operator with a box below `factor` inside a box above it: quotient and remainder."""
     last = op.offset + (op.count - 1) * op.pitch + op.box - 1
     if op.offset // factor == last // factor:

@@ -202,7 +202,7 @@ Path = tuple[ir.Stmt, ...]
 def check(proc: ir.Proc) -> Iterator[Diagnostic]:
     """The slots of arrays whose elements may have different numbers of Arrives."""
     shapes = {s.name: s.shape for s in walk(proc.body) if isinstance(s, ir.BarrierAlloc)}
-    placed = [*_placed(proc.body, ())]
+    placed = [*_statement_paths(proc.body, ())]
     for slot, around in placed:
         if not isinstance(slot, ir.For) or not isinstance(slot.mode, ir.Slot):
             continue
@@ -217,11 +217,11 @@ def check(proc: ir.Proc) -> Iterator[Diagnostic]:
                     break
 
 
-def _placed(block: ir.Block, around: Path) -> Iterator[tuple[ir.Stmt, Path]]:
+def _statement_paths(block: ir.Block, around: Path) -> Iterator[tuple[ir.Stmt, Path]]:
     for stmt in block:
         yield stmt, around
         for inside in blocks(stmt):
-            yield from _placed(inside, (*around, stmt))
+            yield from _statement_paths(inside, (*around, stmt))
 
 
 def _all_elements(arrive: ir.Arrive, path: Path, shape: tuple[object, ...]) -> set[ir.Stmt] | None:
@@ -249,14 +249,14 @@ def _all_elements(arrive: ir.Arrive, path: Path, shape: tuple[object, ...]) -> s
         elif isinstance(stmt, ir.If):
             read = control_variables(stmt.condition)
         if isinstance(stmt, ir.For) and isinstance(stmt.mode, ir.Loaded):
-            if (read | _read(stmt.mode.source)) & telling:
+            if (read | _variables_read(stmt.mode.source)) & telling:
                 telling.add(stmt.iterator)
         elif read & telling:
             return None
     return set(over.values())
 
 
-def _read(access: ir.Access) -> frozenset[Sym]:
+def _variables_read(access: ir.Access) -> frozenset[Sym]:
     ends = (c.at if isinstance(c, ir.Point) else c.lo for c in access.coords)
     return frozenset[Sym]().union(*map(control_variables, ends))
 

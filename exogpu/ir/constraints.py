@@ -63,12 +63,12 @@ class _Reader:
             operator = self.next()
             right = self.binary(_POWER[operator] + 1)
             if operator in _COMPARISONS:
-                told = _applied(operator, left, right)
+                told = _apply_operator(operator, left, right)
                 known, left = (f"(and {known} {told})" if known else told), right
                 if not (self.tokens and self.tokens[-1] in _COMPARISONS):
                     left, known = known, ""
             else:
-                left = _applied(operator, left, right)
+                left = _apply_operator(operator, left, right)
         return left
 
     def single(self) -> str:
@@ -103,7 +103,7 @@ class _Reader:
             raise UnreadError("a parenthesis is not closed")
 
 
-def _applied(operator: str, left: str, right: str) -> str:
+def _apply_operator(operator: str, left: str, right: str) -> str:
     match operator:
         case "!=":
             return f"(not (= {left} {right}))"
