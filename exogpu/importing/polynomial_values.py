@@ -103,7 +103,7 @@ class Value:
         """All atoms, inner ones too."""
         for product, _ in self.terms:
             for atom in product:
-                yield from _inner(atom)
+                yield from _nested_atoms(atom)
 
     def variables(self) -> frozenset[Variable]:
         """All variables in it."""
@@ -115,7 +115,7 @@ class Value:
         for product, factor in self.terms:
             part = integer_value(factor)
             for atom in product:
-                part = part * _replaced(atom, by)
+                part = part * _replace_atoms(atom, by)
             found = found + part
         return found
 
@@ -174,7 +174,7 @@ def _value_of_terms(terms: Mapping[tuple[Atom, ...], int]) -> Value:
     return Value(tuple(sorted(kept, key=lambda term: repr(term[0]))))
 
 
-def _inner(atom: Atom) -> Iterator[Atom]:
+def _nested_atoms(atom: Atom) -> Iterator[Atom]:
     yield atom
     match atom:
         case Variable():
@@ -220,7 +220,7 @@ def unread_in(condition: Condition) -> frozenset[Unread]:
             return frozenset()
 
 
-def _replaced(atom: Atom, by: Mapping[Atom, Value]) -> Value:
+def _replace_atoms(atom: Atom, by: Mapping[Atom, Value]) -> Value:
     if atom in by:
         return by[atom]
     match atom:

@@ -21,12 +21,12 @@ def follows(
         return True
     if claim in facts:
         return True
-    return _asked(_script((*facts, polynomial_values.negation(claim)))) == "unsat"
+    return _ask_solver(_script((*facts, polynomial_values.negation(claim)))) == "unsat"
 
 
 def possible_together(facts: Sequence[polynomial_values.Condition]) -> bool:
     """Returns whether facts are proved to hold together for some values."""
-    return _asked(_script(facts)) == "sat"
+    return _ask_solver(_script(facts)) == "sat"
 
 
 def equal(
@@ -65,7 +65,7 @@ def settled(
 
 
 @lru_cache(maxsize=4096)
-def _asked(script: str) -> str:
+def _ask_solver(script: str) -> str:
     return smt.ask_z3(script, attempts=ATTEMPTS).word
 
 
@@ -139,12 +139,12 @@ class _Writer:
             case polynomial_values.Remainder():
                 return f"(mod {self.value(atom.term)} {atom.divisor})"
             case polynomial_values.Toward():
-                return self._toward(atom)
+                return self._truncated_quotient(atom)
             case polynomial_values.Choice():
                 first, second = self.value(atom.first), self.value(atom.second)
                 return f"(ite {self.condition(atom.condition)} {first} {second})"
 
-    def _toward(self, atom: polynomial_values.Toward) -> str:
+    def _truncated_quotient(self, atom: polynomial_values.Toward) -> str:
         """SMT-LIB's `div` rounds so that the rest is not negative; C's rounds toward zero."""
         term, by = self.value(atom.term), self.value(atom.divisor)
         quotient = f"(ite (<= 0 {term}) (div {term} {by}) (- (div (- {term}) {by})))"
