@@ -28,7 +28,7 @@ from exogpu.ir.walk import evaluate, holds, map_blocks, substitute, substitute_b
 def opened(proc: ir.Proc) -> ir.Proc:
     """The procedure without calls of procedures and windows, where one that it calls binds what
     only a run tells, slots and values from memory, or it loads through a window itself."""
-    found = list(_called(proc))
+    found = list(_callees(proc))
     bound = (ir.Slot, ir.Loaded)
     if any(
         isinstance(s, ir.For) and isinstance(s.mode, bound) for p in found for s in walk(p.body)
@@ -41,12 +41,12 @@ def opened(proc: ir.Proc) -> ir.Proc:
     return proc
 
 
-def _called(proc: ir.Proc) -> Iterator[ir.Proc]:
+def _callees(proc: ir.Proc) -> Iterator[ir.Proc]:
     """The procedures that one calls, directly or not."""
     for stmt in walk(proc.body):
         if isinstance(stmt, ir.CallProc):
             yield stmt.proc
-            yield from _called(stmt.proc)
+            yield from _callees(stmt.proc)
 
 
 def without_loads(proc: ir.Proc, sizes: Mapping[Sym, int], arrays: Mapping[Sym, Array]) -> ir.Proc:
@@ -157,7 +157,7 @@ def without_slots(proc: ir.Proc, sizes: Mapping[Sym, int]) -> ir.Proc:
         message = "how many Arrives come before this slot depends on the iteration"
         remedy = "p.check_at(...) runs it; p.run does not"
         raise ExoGpuError([Diagnostic("X931", message, slots[0].span, remedy)]) from None
-    return replace(proc, body=_without(proc.body, counts))
+    return replace(proc, body=_without_slots(proc.body, counts))
 
 
 def _parts(
@@ -195,7 +195,7 @@ def _parts(
                 pass
 
 
-def _without(block: ir.Block, counts: Iterator[ir.CExpr]) -> ir.Block:
+def _without_slots(block: ir.Block, counts: Iterator[ir.CExpr]) -> ir.Block:
     def one(stmt: ir.Stmt) -> ir.Stmt:
         if (
             isinstance(stmt, ir.For)
@@ -203,8 +203,8 @@ def _without(block: ir.Block, counts: Iterator[ir.CExpr]) -> ir.Block:
             and isinstance(stmt.hi, ir.Int)
         ):
             at = ir.Mod(next(counts), stmt.hi.value)
-            body = _without(stmt.body, counts)
+            body = _without_slots(stmt.body, counts)
             return replace(stmt, lo=at, hi=ir.Add(at, ir.Int(1)), body=body, mode=ir.Seq())
-        return map_blocks(stmt, lambda inner: _without(inner, counts))
+        return map_blocks(stmt, lambda inner: _without_slots(inner, counts))
 
     return tuple(one(stmt) for stmt in block)

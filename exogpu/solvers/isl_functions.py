@@ -180,13 +180,15 @@ def choices(function: Function) -> tuple[tuple[Affine, ...], ...]:
         return ()
     places = [points for points, _ in listed]
     columns = [
-        _common(places, [_simplest(points, value.get_aff(at)) for points, value in listed])
+        _common_expressions(
+            places, [_simplest(points, value.get_aff(at)) for points, value in listed]
+        )
         for at in range(listed[0][1].dim(islpy.dim_type.out))
     ]
     return tuple(dict.fromkeys(zip(*columns, strict=True) if columns else [()]))
 
 
-def _common(places: Sequence[islpy.Set], values: Sequence[islpy.Aff]) -> list[Affine]:
+def _common_expressions(places: Sequence[islpy.Set], values: Sequence[islpy.Aff]) -> list[Affine]:
     """For each place an expression that has the value there, of those of all places and inputs."""
     written = [affine(value) for value in values]
     found = dict(zip(written, values, strict=True))
