@@ -50,7 +50,7 @@ def prove(
     parts = Parts(findings.evidence, ask=ask, budget=budget, told=told)
     for share in shares(findings.evidence.model):
         parts.prove(share)
-    return joined(findings.evidence, [parts.made()])
+    return joined(findings.evidence, [parts.combined_proof()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Parts:
         self._stopped = self._answering.answer(made) or self._stopped
         self._seconds += perf_counter() - start
 
-    def made(self) -> Part:
+    def combined_proof(self) -> Part:
         """Returns the proof of all shares so far."""
         return Part(
             tuple(self._mine),
@@ -351,7 +351,7 @@ def _proved(
         stage("proving")
         parts.prove(among[turn])
         stage("analysing the order of accesses")
-    return parts.made()
+    return parts.combined_proof()
 
 
 def _clean(analysis: Analysis) -> bool:

@@ -42,7 +42,7 @@ class Scope:
         """A size or an iterator."""
         return CVar(Sym(name, 0)) if name in self.controls else None
 
-    def within(self, where: str, iterator: str) -> Scope:
+    def enter_loop(self, where: str, iterator: str) -> Scope:
         """Inside a loop.  One after the other, loops may have one iterator."""
         if iterator in self.controls or iterator in self.variables:
             strict_json.malformed(
@@ -60,7 +60,7 @@ def check_operations(body: object, scope: Scope) -> int:
         for place, op in strict_json.list_members(where, block):
             _operation(op, place, around)
             if op["op"] == "Loop":
-                inner = around.within(f"{place}.iterator", op["iterator"])
+                inner = around.enter_loop(f"{place}.iterator", op["iterator"])
                 blocks.append((op["body"], f"{place}.body", inner))
             elif op["op"] == "Guard":
                 blocks.append((op["body"], f"{place}.body", around))
@@ -95,7 +95,7 @@ def _operation(value: object, where: str, scope: Scope) -> None:
 def _conditions(found: Mapping[str, Any], where: str, scope: Scope) -> None:
     """The conditions of a Require read its own variables, too."""
     for place, one in strict_json.list_members(f"{where}.each", found["each"]):
-        scope = scope.within(f"{place}.name", one["name"])
+        scope = scope.enter_loop(f"{place}.name", one["name"])
     if bool(found["conditions"]) == bool(found["together"]):
         strict_json.malformed(
             where, "it requires conditions of numbers, or that threads stay together"
@@ -216,7 +216,7 @@ def _bounded_variables(scope: Scope) -> strict_json.Shape:
         for place, one in strict_json.list_members(where, value):
             number = checked_number(around)
             found = strict_json.fields(place, one, name=strict_json.NAME, lo=number, hi=number)
-            around = around.within(f"{place}.name", found["name"])
+            around = around.enter_loop(f"{place}.name", found["name"])
 
     return check
 

@@ -222,11 +222,14 @@ def witness_of(value: object) -> encode_witness.Witness:
     chains = [
         ((one["record"], one["check"]), read.all_of(read.chain, one)) for one in found["chains"]
     ]
-    written = [(one["read"], read.all_of(read.at, one)) for one in found["writes"]]
+    written = [(one["read"], read.all_of(read.read_at, one)) for one in found["writes"]]
     near = [
-        ((one["aim"], tuple(one["sites"])), read.all_of(read.at, one)) for one in found["partners"]
+        ((one["aim"], tuple(one["sites"])), read.all_of(read.read_at, one))
+        for one in found["partners"]
     ]
-    phased = [((one["order"], one["site"]), read.all_of(read.after, one)) for one in found["phase"]]
+    phased = [
+        ((one["order"], one["site"]), read.all_of(read.read_after, one)) for one in found["phase"]
+    ]
     return encode_witness.Witness(
         _keyed("sizes", [(one["name"], one["size"]) for one in found["sizes"]]),
         _keyed("barriers", nests),
@@ -274,34 +277,34 @@ class _Reader:
         total = None if one["total"] is None else self.pieces(one["total"])
         return encode_witness.Nest(one["apart"], one["depth"], total)
 
-    def at(self, one: Mapping[str, Any]) -> encode_witness.At:
+    def read_at(self, one: Mapping[str, Any]) -> encode_witness.At:
         return encode_witness.At(one["site"], self.values(one["at"]))
 
     def chain(self, one: Mapping[str, Any]) -> encode_witness.Chain:
         if "clear" in one:
-            return encode_witness.Gone(self.at(one["clear"]))
-        return encode_witness.Seen(self.granted(one["granted"]), self.values(one["threads"]))
+            return encode_witness.Gone(self.read_at(one["clear"]))
+        return encode_witness.Seen(self.read_granted(one["granted"]), self.values(one["threads"]))
 
-    def granted(self, one: Mapping[str, Any] | None) -> encode_witness.Granted | None:
+    def read_granted(self, one: Mapping[str, Any] | None) -> encode_witness.Granted | None:
         if one is None:
             return None
         carried = None if one["carried"] is None else SHORT[one["carried"]]
         label = encode_witness.Label(_GRANTS[one["grant"]], carried)
         return encode_witness.Granted(
-            self.at(one["by"]), label, tuple(map(self.passed, one["ways"]))
+            self.read_at(one["by"]), label, tuple(map(self.read_passed, one["ways"]))
         )
 
-    def passed(self, one: Mapping[str, Any]) -> encode_witness.Passed:
+    def read_passed(self, one: Mapping[str, Any]) -> encode_witness.Passed:
         return encode_witness.Passed(
-            self.at(one["via"]),
+            self.read_at(one["via"]),
             self.values(one["threads"]),
-            self.granted(one["before"]),
-            self.granted(one["crossing"]),
+            self.read_granted(one["before"]),
+            self.read_granted(one["crossing"]),
         )
 
-    def after(self, one: Mapping[str, Any]) -> encode_witness.After:
+    def read_after(self, one: Mapping[str, Any]) -> encode_witness.After:
         return encode_witness.After(
-            self.at(one["of"]), self.granted(one["granted"]), self.values(one["threads"])
+            self.read_at(one["of"]), self.read_granted(one["granted"]), self.values(one["threads"])
         )
 
 

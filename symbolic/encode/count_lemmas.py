@@ -54,7 +54,7 @@ class _Lemmas:
         self.table = table
         self.uses = table.uses
 
-    def together(self, first: formulas.Instance, second: formulas.Instance) -> BExpr:
+    def same_iteration(self, first: formulas.Instance, second: formulas.Instance) -> BExpr:
         """In one allocation and one iteration of the loops that are set apart."""
         one = formulas.agree(first, second, (loop.iterator for loop in self.table.apart))
         return formulas.conjunction_of(
@@ -76,16 +76,16 @@ class _Lemmas:
         script = self.encoder.script()
         here = script.free(site, "here.")
         script.assume_exists(here)
-        value = script.define("count", table.inner(here, arrivals=arrivals))
+        value = script.define("count", table.inner_count(here, arrivals=arrivals))
         within = table.in_iteration(here)
         failures = [script.node("negative", [less_than(value, Int(0))])]
         for other in counted:
             label = script.label(other)
             there = script.free(other, f"{label}.")
-            more = script.define(f"{label}.count", table.inner(there, arrivals=arrivals))
+            more = script.define(f"{label}.count", table.inner_count(there, arrivals=arrivals))
             parts = [
                 formulas.exists(there),
-                self.together(there, within),
+                self.same_iteration(there, within),
                 formulas.runs_before(there, within),
             ]
             parts += [same_element(there, here), at_most(value, more)]
@@ -94,11 +94,11 @@ class _Lemmas:
         meaning = self.encoder.meaning({"here": here})
         found = () if within is not here else self.encoder.sought.partners("previous", site.number)
         for at in found:
-            label, there = script.named(meaning.partner(at, counted))
-            less_one = script.define(f"{label}.count", table.inner(there, arrivals=arrivals))
+            label, there = script.name_instance(meaning.partner(at, counted))
+            less_one = script.define(f"{label}.count", table.inner_count(there, arrivals=arrivals))
             parts = [
                 formulas.exists(there),
-                self.together(there, here),
+                self.same_iteration(there, here),
                 formulas.runs_before(there, here),
             ]
             parts += [same_element(there, here), formulas.equal(less_one, formulas.plus(value, -1))]
@@ -132,7 +132,7 @@ class _Lemmas:
             for site in counted:
                 label = script.label(site)
                 there = script.free(site, f"{label}.")
-                value = script.define(f"{label}.count", table.inner(there, arrivals=arrivals))
+                value = script.define(f"{label}.count", table.inner_count(there, arrivals=arrivals))
                 parts = [*self._exists_on(there, outer, element), at_most(total, value)]
                 failures.append(script.node(f"{label}.counts_more", parts))
             last = [
@@ -177,8 +177,8 @@ class _Lemmas:
         table = self.table
         meaning = self.encoder.meaning({}, element=tuple(element), outer=outer)
         for at in self.encoder.sought.partners("last", site.number):
-            label, there = script.named(meaning.partner(at, [site]))
-            value = script.define(f"{label}.count", table.inner(there, arrivals=arrivals))
+            label, there = script.name_instance(meaning.partner(at, [site]))
+            value = script.define(f"{label}.count", table.inner_count(there, arrivals=arrivals))
             parts = [
                 *self._exists_on(there, outer, element),
                 formulas.equal(value, formulas.plus(total, -1)),

@@ -51,7 +51,7 @@ class Meetings:
         self._firsts: dict[int, tuple[Script, Instance]] = {}
         self._known: dict[object, Meeting | None] = {}
 
-    def of(self, first: Site, second: Site, name: Sym) -> Meeting | None:
+    def meeting_of(self, first: Site, second: Site, name: Sym) -> Meeting | None:
         """Returns the meeting of two accesses of a variable, with a script of its own; None if the
         first never comes earlier."""
         places = self._place(first), self._place(second)
@@ -144,7 +144,7 @@ class Uses:
     slots: tuple[Site, ...]
 
     @property
-    def counted(self) -> tuple[Site, ...]:
+    def counted_sites(self) -> tuple[Site, ...]:
         """Returns the sites at which something is counted."""
         return (*self.arrives, *self.trailing, *self.awaits, *self.slots)
 

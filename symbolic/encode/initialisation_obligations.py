@@ -42,12 +42,14 @@ def _read_draft(
     script.assume_inside(here, element)
     found = encoder.sought.writes(site.number)
     slots = Slots(script, placed, ranks)
-    script.assume(formulas.conjunction_of(slots.known(here, op.access, [Gone(at) for at in found])))
+    script.assume(
+        formulas.conjunction_of(slots.facts_around(here, op.access, [Gone(at) for at in found]))
+    )
     meaning = encoder.meaning({"here": here}, element=element)
     ways: list[str] = []
     for at in found:
         write = meaning.instance(at, Initialise)
-        label, write = script.named(slots.executed(write))
+        label, write = script.name_instance(slots.executed(write))
         parts = _writes(placed, name, write, here, element)
         if formulas.FALSE not in parts:
             ways.append(script.node(f"{label}.writes", parts))

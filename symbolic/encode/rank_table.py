@@ -114,7 +114,7 @@ class RankTable:
         return frozenset(depth for depth in depths if depth > 1)
 
     def _scope(self) -> tuple[Loop, ...]:
-        return self.placed.scope(self.name, self.uses.counted[0].op.origin.span)
+        return self.placed.scope(self.name, self.uses.counted_sites[0].op.origin.span)
 
     def _separate_loops(self, depth: int) -> tuple[Loop, ...]:
         """A nest has Arrives and Awaits, in loops within one allocation."""
@@ -137,7 +137,7 @@ class RankTable:
             begun = where_begun(site, loops, (*uses.arrives, *uses.awaits), len(self._scope()))
             if begun is not None:
                 self._begun[site] = begun
-        inside = (site for site in uses.counted if site not in self._begun)
+        inside = (site for site in uses.counted_sites if site not in self._begun)
         if any(site.loops[:depth] != loops for site in inside):
             raise WitnessError(f"the loops set apart are not around all uses of {self.called}")
         return loops
@@ -149,15 +149,15 @@ class RankTable:
         trailing barrier, and `a` of an Await."""
         if not self.numbered:
             return Int(0)
-        value = script.define(f"{label}.rank", self.inner(instance, arrivals=True))
+        value = script.define(f"{label}.rank", self.inner_count(instance, arrivals=True))
         return self._with_before(script, instance, label, value)
 
     def awaits(self, script: Script, instance: formulas.Instance, label: str) -> CExpr:
         """Counts the Awaits on the element before an Await."""
-        value = script.define(f"{label}.count", self.inner(instance, arrivals=False))
+        value = script.define(f"{label}.count", self.inner_count(instance, arrivals=False))
         return self._with_before(script, instance, label, value)
 
-    def bound(self, script: Script, instance: formulas.Instance, label: str) -> CExpr:
+    def await_bound(self, script: Script, instance: formulas.Instance, label: str) -> CExpr:
         """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision
         `await-counts`)."""
         op = instance.site.op
@@ -170,7 +170,7 @@ class RankTable:
 
     # --- expressions ----------------------------------------------------------------------
 
-    def inner(self, instance: formulas.Instance, *, arrivals: bool) -> Pieces:
+    def inner_count(self, instance: formulas.Instance, *, arrivals: bool) -> Pieces:
         """The count within one iteration of the loops that are set apart."""
         if instance.site in self._begun:
             return ((formulas.TRUE, Int(0)),)

@@ -120,7 +120,7 @@ class _Statements:
     def _place(self, site: Site) -> _Place:
         key = site.loops, site.guards
         if key not in self._places:
-            self.script.apart()
+            self.script.renew_loads()
             instance = self.script.free(site, f"{self.script.label(site)}.")
             self._places[key] = _Place(instance, formulas.exists(instance), set())
         return self._places[key]
@@ -155,7 +155,7 @@ class _Statements:
             return
         if op.kind is HazardKind.SLOT:
             read = frozenset[Sym]().union(*map(control_variables, op.conditions))
-            bounds += self.slots.bound(place.instance, read)
+            bounds += self.slots.slot_equations(place.instance, read)
         required = formulas.conjunction_of(
             substitute_bool(condition, values) for condition in op.conditions
         )

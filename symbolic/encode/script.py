@@ -213,7 +213,7 @@ class Script:
             self._loads.assume(self, instance, read)
         return instance
 
-    def apart(self) -> None:
+    def renew_loads(self) -> None:
         """Begins with new loaded values, unrelated to earlier ones: no named formula is about
         both."""
         if self._loads is not None:
@@ -227,7 +227,7 @@ class Script:
         self.assume(formulas.on_axes(threads, at))
         return self.define(label, formulas.thread_at(threads, instance.values, at))
 
-    def named(self, instance: formulas.Instance) -> tuple[str, formulas.Instance]:
+    def name_instance(self, instance: formulas.Instance) -> tuple[str, formulas.Instance]:
         """The instance under a name, which a comment explains, with its iterators under names of
         their own; one instance has one name.  What it loads is what its elements have."""
         if self._loads is not None:

@@ -194,7 +194,7 @@ def _awaits_later_arrives(uses: BarrierUses, await_: Site, own: isl.Map) -> Iter
     not come before it."""
     for arrive in uses.arrives:
         needed = isl.intersect_map(
-            rel.pairs(targets(uses, arrive), own), uses.ranks.released(arrive, await_, 0)
+            rel.pairs(targets(uses, arrive), own), uses.ranks.released_pairs(arrive, await_, 0)
         )
         late = isl.subtract_map(needed, earlier(uses, arrive, await_))
         failing = isl.restrict_domain(own, isl.image(late))
@@ -212,7 +212,7 @@ def _arrives_too_late(uses: BarrierUses, arrive: Site) -> Iterator[Finding]:
         )
         needed = met
         if not of_all:
-            needed = isl.intersect_map(met, uses.ranks.released(arrive, await_, 0))
+            needed = isl.intersect_map(met, uses.ranks.released_pairs(arrive, await_, 0))
         if not isl.is_empty(needed):
             failing = isl.compose(needed, element(uses, await_))
             yield from _finding(uses, HazardKind.DEADLOCK, arrive, await_, failing)

@@ -85,7 +85,7 @@ class Counting:
 
     def totals(self) -> rel.Count:
         """Counts the Arrives on each element in one iteration of the loops set apart."""
-        return self.counts.whole(
+        return self.counts.total_counts(
             self.counts.arrives(self.name), self.counts.frame.elements(self.name)
         )
 
@@ -108,7 +108,7 @@ class Counting:
         earlier = frame.earlier(other, site, self.name)
         return isl.intersect_map(relation, isl.inverse(earlier))
 
-    def last(self, site: Site, *, arrivals: bool) -> isl.Map:
+    def last_instances(self, site: Site, *, arrivals: bool) -> isl.Map:
         """`element -> site`, the last on it in an iteration of the loops set apart."""
         relation = rel.pairs(
             rel.graph(rel.plus(self.totals(), -1)),
@@ -129,16 +129,16 @@ class Counting:
     def trailed(self, site: Site, arrive: Site) -> isl.Map:
         """The pairs of a trailing barrier and the Arrive of its rank."""
         if self.nest is not None:
-            return self.nest.after(site, 1)[arrive]
+            return self.nest.arrives_after(site, 1)[arrive]
         return rel.pairs(self.graph(site, arrivals=True), self.graph(arrive, arrivals=True))
 
-    def released(self, arrive: Site, await_: Site) -> isl.Map:
+    def released_pairs(self, arrive: Site, await_: Site) -> isl.Map:
         """The pairs with `rank <= Max`."""
-        return self.ranks.released(arrive, await_, 0)
+        return self.ranks.released_pairs(arrive, await_, 0)
 
-    def enough(self, await_: Site, arrive: Site, pairs: isl.Map) -> isl.Map:
+    def sufficient_pairs(self, await_: Site, arrive: Site, pairs: isl.Map) -> isl.Map:
         """The pairs `await_ -> arrive`, of those given, with `Max <= rank`."""
-        return isl.subtract_map(pairs, isl.inverse(self.ranks.released(arrive, await_, -1)))
+        return isl.subtract_map(pairs, isl.inverse(self.ranks.released_pairs(arrive, await_, -1)))
 
 
 # Proposes the Arrive or Await that answers another: the candidates for the instances that counts
@@ -162,7 +162,7 @@ class Partners:
             return
         own = names_of(here, "here", self.called)
         finder = self.seeker.finder(frame, own)
-        inputs = finder.inner(here, own)
+        inputs = finder.dimension_values(here, own)
         for values in finder.values(isl_functions.smallest(relation), inputs):
             yield finder.instance(there, values)
 
@@ -178,7 +178,7 @@ class Partners:
     def last(self, site: Site) -> Iterator[At]:
         """The last Arrive, or Await, of this site on an element."""
         frame = self.counting.counts.frame
-        relation = self.counting.last(site, arrivals=not isinstance(site.op, Await))
+        relation = self.counting.last_instances(site, arrivals=not isinstance(site.op, Await))
         if isl.is_empty(relation):
             return
         outer: Mapping[Sym, CExpr] = names_of(site, "outer", self.called)
@@ -194,7 +194,7 @@ class Partners:
         for await_ in self.uses.awaits:
             assert isinstance(await_.op, Await)
             if await_.op.n >= 0:
-                values = self.counting.released(site, await_)
+                values = self.counting.released_pairs(site, await_)
             else:
                 values = self.counting.meeting(site, await_)
             relation = isl.intersect_map(self.counting.same_cells(site, await_), values)
@@ -227,7 +227,7 @@ class Partners:
         uses, met = self.uses, self._met(site, other)
         for arrive in uses.arrives:
             before_it = isl.inverse(barrier_balance.earlier(uses, arrive, site))
-            late = self.counting.enough(site, arrive, before_it)
+            late = self.counting.sufficient_pairs(site, arrive, before_it)
             same = self.counting.same_cells(other, arrive)
             relation = isl_functions.among(isl_functions.joined(late, same), met)
             if isl.is_empty(relation):
@@ -235,7 +235,7 @@ class Partners:
             own = names_of(site, "here", self.called)
             theirs = names_of(other, "other", self.called)
             finder = self.seeker.finder(uses.frame, own)
-            inputs = (*finder.inner(site, own), *finder.inner(other, theirs))
+            inputs = (*finder.dimension_values(site, own), *finder.dimension_values(other, theirs))
             # Of what an Await for all but the newest finds, the newest is next to it.
             chosen = isl_functions.largest if self._newest() else isl_functions.smallest
             for values in finder.values(chosen(relation), inputs):

@@ -227,7 +227,7 @@ def _take_rounds(
             check, among = goal.dependence.check, goal.left
             assert isinstance(check.op, Check)
             by_thread = _per_thread(syncs.frame, check, records.exact)
-            for label, number, found in grants.each():
+            for label, number, found in grants.labelled_pairs():
                 site = syncs.site(number)
                 if granted_at(site, label, check.op, original, policy):
                     if not goal.is_open and not every:
@@ -304,9 +304,9 @@ def _checks_served(frame: Frame, site: Site, check: Site, *, exact: bool) -> isl
     for a convergent check, else every thread, or the thread that is a coordinate."""
     assert isinstance(check.op, Check)
     if check.op.convergent:
-        return frame.shared(site, check)
+        return frame.pairs_sharing_thread(site, check)
     if not _per_thread(frame, check, exact):
-        return frame.covered(site, check)
+        return frame.covered_pairs(site, check)
     return frame.thread_after(site, check)
 
 
@@ -317,11 +317,11 @@ def _seen_from_start(frame: Frame, records: Holder, check: Site) -> isl.Map:
         return first_seen(frame, records, check)
     if not _per_thread(frame, check, records.exact):
         if not records.each:
-            return frame.covered(records.site, check)
+            return frame.covered_pairs(records.site, check)
         if frame.everyone(check) or not _is_one_thread(records.site):
             return rel.empty_like(first_seen(frame, records, check))
-        return frame.covered(records.site, check)
-    later = frame.same_task(frame.before(records.site, check), records.site, check)
+        return frame.covered_pairs(records.site, check)
+    later = frame.same_task(frame.instances_before(records.site, check), records.site, check)
     later = isl.compose(instances(frame, records), later)
     later = isl.compose(later, frame.with_thread(check))
     if frame.everyone(records.site):

@@ -69,7 +69,7 @@ class Model(Placed):
         ]
         return conjunction([*least, *map(isl_cond, self.program.preconditions), *named])
 
-    def mentioned(self, sites: Iterable[Site], depth: int) -> frozenset[Sym]:
+    def symbols_of(self, sites: Iterable[Site], depth: int) -> frozenset[Sym]:
         """Sizes, divisions and iterators that the instances of these sites, their threads and the
         barriers that they use are made of, within the outer `depth` loops.
 
@@ -106,7 +106,7 @@ class Model(Placed):
             *(control_variables(self.definitions.expr(expr)) for expr in exprs)
         )
 
-    def known(self, read: frozenset[Sym]) -> isl.Set:
+    def known_preconditions(self, read: frozenset[Sym]) -> isl.Set:
         """Projects the preconditions on the sizes and divisions among these names."""
         named = {identifier(name) for name in read}
         others = tuple(name for name in self.names if name not in named)

@@ -79,7 +79,7 @@ def solve(
         for index, value in zip(indices, element, strict=True)
     ]
     while waiting:
-        left = [one for one in waiting if not digits.read(one)]
+        left = [one for one in waiting if not digits.solve_equation(one)]
         left += digits.further()
         if left == waiting:
             break
@@ -104,7 +104,7 @@ class _Digits:
     known: dict[affine.Atom, ir.CExpr] = field(default_factory=dict)
     _congruences: list[_Equation] = field(default_factory=list)
 
-    def read(self, equation: _Equation) -> bool:
+    def solve_equation(self, equation: _Equation) -> bool:
         """Reads the unknown atoms of an equation; False if its value does not tell them."""
         form, number = equation.form, equation.value
         places = [(c, atom) for atom, c in form.terms if self._value(atom) is None]

@@ -123,7 +123,7 @@ def _first_elements(uses: BarrierUses, free: Site, events: Sequence[_Event]) -> 
     for event, here in zip(events, happened, strict=True):
         first = here
         for other, there in zip(events, happened, strict=True):
-            later = uses.frame.before(other.site, event.site)
+            later = uses.frame.instances_before(other.site, event.site)
             first = isl.subtract_map(first, isl.compose(there, later))
         elements = isl.compose(first, event.failing)
         found = elements if found is None else isl.union_map(found, elements)
@@ -148,7 +148,7 @@ class Orders:
         self._ordered: dict[tuple[int, int | None, int, bool], isl.Map] = {}
         self._followed: dict[tuple[Holder, int | None, int], isl.Map] = {}
 
-    def heard(self, waiter: Holder) -> Grants:
+    def grants_after(self, waiter: Holder) -> Grants:
         """By granting site, the instances whose threads are ordered after an Await."""
         if waiter not in self._heard:
             self._heard[waiter] = self._hear(waiter)
@@ -181,7 +181,7 @@ class Orders:
         """Yields the grants that may order an instance after an Await: None for the Await's own
         threads, or one by which they hear of it."""
         yield None
-        yield from sorted(self.heard(waiter).full)
+        yield from sorted(self.grants_after(waiter).full)
 
     def all_threads(self, await_: Site, granted: int | None, site: Site, *, each: bool) -> isl.Map:
         """The Awaits and later instances of `site`, all of whose threads are ordered after it by
@@ -189,11 +189,11 @@ class Orders:
         key = (await_.number, granted, site.number, each)
         if key not in self._ordered:
             frame = self.syncs.frame
-            reach = frame.thread_after if each else frame.covered
+            reach = frame.thread_after if each else frame.covered_pairs
             if granted is None:
                 self._ordered[key] = reach(await_, site)
             else:
-                heard = self.heard(any_thread(await_)).full[granted]
+                heard = self.grants_after(any_thread(await_)).full[granted]
                 self._ordered[key] = isl.compose(heard, reach(self.syncs.site(granted), site))
         return self._ordered[key]
 
@@ -206,9 +206,9 @@ class Orders:
             if granted is None:
                 self._followed[key] = first_seen(frame, waiter, site)
             else:
-                heard = self.heard(waiter).full[granted]
+                heard = self.grants_after(waiter).full[granted]
                 self._followed[key] = isl.compose(
-                    heard, frame.shared(self.syncs.site(granted), site)
+                    heard, frame.pairs_sharing_thread(self.syncs.site(granted), site)
                 )
         return self._followed[key]
 
@@ -306,7 +306,7 @@ def _unfollowed(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Even
         for site, found in events:
             first = found
             for other, there in events:
-                later = isl.compose(there, uses.frame.before(other, site))
+                later = isl.compose(there, uses.frame.instances_before(other, site))
                 first = isl.subtract_map(first, later)
             awaited = isl.compose(instances(uses.frame, waiter), element(uses, await_))
             first = isl.compose(isl.inverse(first), awaited)

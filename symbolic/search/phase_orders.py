@@ -107,7 +107,7 @@ class Ordering:
     def _execution_map(self, by: Site, site: Site, by_thread: bool) -> isl.Map:
         """`by -> site`, all of whose threads, or the one that is a coordinate, execute `by`."""
         frame = self.uses.frame
-        return frame.thread_after(by, site) if by_thread else frame.covered(by, site)
+        return frame.thread_after(by, site) if by_thread else frame.covered_pairs(by, site)
 
     def _awaits_before(
         self, asked: _OrderQuery, await_: Site, granted: int | None, by_thread: bool
@@ -130,13 +130,13 @@ class Ordering:
         """The chains from the Awaits that a relation `[instance -> element] -> Await` gives."""
         site = asked.site
         finder = self.seeker.finder(self.uses.frame, asked.own)
-        inner = finder.inner(site, asked.own)
+        inner = finder.dimension_values(site, asked.own)
         if by_thread:
             inner = (*inner, asked.thread)
         # A ring of Arrives back has many cases; the grant next to the instance has not.
         extreme = isl_functions.largest if self.seeker.model.slots else isl_functions.smallest
         start = extreme(relation)
-        heard = self.orders.heard(any_thread(await_))
+        heard = self.orders.grants_after(any_thread(await_))
         waits = finder.values(start, (*inner, *asked.on))
         if granted is None:
             yield from (
@@ -203,7 +203,7 @@ class Ordering:
         frame, await_ = self.uses.frame, waiter.site
         own = witness.names_of(await_, "here", self.seeker.model.called)
         finder = self.seeker.finder(frame, own)
-        inputs = finder.inner(await_, own)
+        inputs = finder.dimension_values(await_, own)
         if waiter.with_members:
             inputs = (*inputs, witness.witness_integer(f"here.{witness.THREAD}"))
         start = isl_functions.smallest(found)
@@ -214,8 +214,8 @@ class Ordering:
             )
             return
         by = self.orders.syncs.site(granted)
-        heard = self.orders.heard(waiter)
-        shared = isl.inverse(frame.shared(by, arrive))
+        heard = self.orders.grants_after(waiter)
+        shared = isl.inverse(frame.pairs_sharing_thread(by, arrive))
         last = finder.middle(heard.full[granted], shared, isl_functions.graph(start))
         trail = Trail(finder, await_, True)
         ends = [(inputs, values) for values in arrivals]
@@ -224,7 +224,7 @@ class Ordering:
         ):
             there = finder.instance(arrive, values)
             for one, at in hear:
-                yield witness.After(there, one, finder.common(by, arrive, at, values))
+                yield witness.After(there, one, finder.common_threads(by, arrive, at, values))
 
 
 def _arrivals_that_hear(
@@ -233,7 +233,10 @@ def _arrivals_that_hear(
     """For each Await and what is ordered after it, candidates for an instance of `by` whose threads
     hear of the Await."""
     finder: Finder = trail.finder
-    at = [[(one, hears) for hears in finder.between(found, one, second)] for one, second in ends]
+    at = [
+        [(one, hears) for hears in finder.candidates_between(found, one, second)]
+        for one, second in ends
+    ]
     flat = [pair for several in at for pair in several]
     ways = iter(trail.ways(by, witness.FULL, heard.steps, found.left, flat))
     return [

@@ -73,9 +73,9 @@ class Ranks(Counts):
         assert isinstance(await_.op, Await)
         if own_arrival(self.frame.model.program.policy, await_.op.n):
             return self.due(site, await_, plus)
-        return self.released(site, await_, plus)
+        return self.released_pairs(site, await_, plus)
 
-    def released(self, site: sites.Site, await_: sites.Site, plus: int) -> isl.Map:
+    def released_pairs(self, site: sites.Site, await_: sites.Site, plus: int) -> isl.Map:
         """The pairs with `rank(site) <= bound(await_) + plus`, of one element at least."""
         key = (site.number, await_.number, plus)
         if key not in self._released:
@@ -89,7 +89,7 @@ class Ranks(Counts):
         try:
             rank, bound = self.arrivals(site, home), self.bound(await_)
         except sites.UndecidedError as reason:
-            return self.nest(home.name, reason).released(site, await_, plus)
+            return self.nest(home.name, reason).released_pairs(site, await_, plus)
         return rel.at_most(rel.graph(rank), rel.graph(rel.plus(bound, plus)))
 
     def due(self, site: sites.Site, await_: sites.Site, plus: int) -> isl.Map:
@@ -103,8 +103,8 @@ class Ranks(Counts):
         try:
             rank, bound = self.arrivals(site, home_of(site)), self.bound(await_)
         except sites.UndecidedError:
-            sooner = self.released(site, await_, plus - 1)
-            return isl.subtract_map(self.released(site, await_, plus), sooner)
+            sooner = self.released_pairs(site, await_, plus - 1)
+            return isl.subtract_map(self.released_pairs(site, await_, plus), sooner)
         return rel.pairs(rel.graph(rank), rel.graph(rel.plus(bound, plus)))
 
     def deep(self, site: sites.Site, depth: int) -> isl.Set:
@@ -190,7 +190,7 @@ class SlotPairs:
             raise sites.UndecidedError("a slot of a barrier that outlives it", loop.origin.span)
         return self._slots[loop]
 
-    def alike(self, left: sites.Site, right: sites.Site, loop: Loop) -> isl.Map:
+    def same_slot_pairs(self, left: sites.Site, right: sites.Site, loop: Loop) -> isl.Map:
         """The pairs of places at which two slots of a ring are surely one number."""
         assert isinstance(loop.hi, Int)
         try:
@@ -202,8 +202,8 @@ class SlotPairs:
             raise one.reason
         first, second = self.frame.domain(left), self.frame.domain(right)
         if not one.is_like(other):
-            first = isl.subtract(first, one.begun(left))
-            second = isl.subtract(second, other.begun(right))
+            first = isl.subtract(first, one.instances_after_first(left))
+            second = isl.subtract(second, other.instances_after_first(right))
         within = range(depth - self.frame.depth)
         return rel.equal_dims(rel.every_pair(first, second), [(at, at) for at in within])
 
@@ -227,7 +227,7 @@ class SlotPairs:
 
     def _carried_over(self, nest: Nest, site: sites.Site, ring: int) -> isl.Set:
         """The instances before which earlier iterations may have counted other than whole rings."""
-        begun = nest.begun(site)
+        begun = nest.instances_after_first(site)
         whole = nest.whole_rings(ring)
         return begun if whole is None else isl.subtract(begun, rel.set_under(begun, whole))
 
@@ -321,7 +321,7 @@ class SlotPairs:
             if far is not None:
                 return isl.union_map(isl.union_map(found, far), anew)
         later = self.frame.later_iteration(left, right, depth)
-        for arrive, pairs in one.after(left, 1).items():
+        for arrive, pairs in one.arrives_after(left, 1).items():
             between = isl.compose(pairs, self.frame.later_iteration(arrive, right, depth))
             later = isl.subtract_map(later, between)
         ahead = self._ahead(one, other, left, right, ring)
@@ -339,8 +339,8 @@ class SlotPairs:
     ) -> isl.Map:
         """The pairs of barriers whose iterations count differently: they are known before the
         first counts alone; `alike` are those of one iteration, by what it counts."""
-        first = isl.subtract(self.frame.domain(left), one.begun(left))
-        second = isl.subtract(self.frame.domain(right), other.begun(right))
+        first = isl.subtract(self.frame.domain(left), one.instances_after_first(left))
+        second = isl.subtract(self.frame.domain(right), other.instances_after_first(right))
         if surely:
             return rel.restrict_range(isl.restrict_domain(alike, first), second)
         every = rel.every_pair(self.frame.domain(left), self.frame.domain(right))
@@ -381,7 +381,7 @@ class SlotPairs:
         count = rel.graph(other.inner.arrivals(right, sites.slot_of(right)))
         later = self.frame.later_iteration(left, right, depth)
         found = rel.empty_like(later)
-        for last, pairs in one.after(left, ring).items():
+        for last, pairs in one.arrives_after(left, ring).items():
             rank = rel.graph(rel.plus(one.inner.arrivals(last, sites.counted_on(last)), 1))
             here = one.outside(rel.at_most(rank, count), last, right)
             reached = isl.union_map(here, self.frame.later_iteration(last, right, depth))

@@ -139,7 +139,7 @@ def _instances_at(frame: Frame, read: Site, write: Site, at: Sequence[CExpr]) ->
     head = frame.head_of(frame.read | (frame.model.read_by(*inner) - {*ELEMENT}))
     element = ", ".join(map(identifier, ELEMENT[: len(frame.model.variables[name].shape)]))
     return isl.parse_map(
-        f"{head}{{ [{read.tuple_name}[{', '.join(frame.inner(read))}] -> V{name.number}[{element}]]"
+        f"{head}{{ [{read.tuple_name}[{', '.join(frame.dimensions(read))}] -> V{name.number}[{element}]]"
         f" -> {write.tuple_name}[{', '.join(map(expr, inner))}] }}"
     )
 

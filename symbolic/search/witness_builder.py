@@ -128,20 +128,20 @@ class Seeker:
         for found in self.evidence.discharged.get((record, check), ()):
             finder = self.finder(found.dependence.frame, other)
             ends = Ends(
-                finder.inner(first, one),
+                finder.dimension_values(first, one),
                 encode_witness.witness_integer(f"first.{encode_witness.THREAD}")
                 if by_record
                 else None,
-                finder.inner(second, other),
+                finder.dimension_values(second, other),
                 encode_witness.witness_integer(f"second.{encode_witness.THREAD}")
                 if by_check
                 else None,
                 element,
             )
             for how in found.ordered:
-                yield from finder.seen(how, ends)
+                yield from finder.seen_candidates(how, ends)
             for cleared in found.cleared:
-                yield from finder.gone(cleared, ends)
+                yield from finder.clear_candidates(cleared, ends)
 
     def _names_of(self, site: Site, prefix: str) -> Mapping[Sym, CExpr]:
         key = (site.iterators, prefix)
@@ -169,7 +169,7 @@ class Seeker:
                 yield encode_witness.At(one.write.number, at)
                 continue
             finder = self.finder(reached.frame, own)
-            inputs = (*finder.inner(site, own), *element)
+            inputs = (*finder.dimension_values(site, own), *element)
             for values in finder.values(isl_functions.largest(one.by), inputs):
                 yield finder.instance(one.write, values)
 

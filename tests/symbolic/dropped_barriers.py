@@ -251,7 +251,7 @@ def _(b, count):
 
 
 def _every_iteration_is_balanced(patch: Patch) -> None:
-    patch.setattr(counts.Counts, "balanced", lambda *_: True)
+    patch.setattr(counts.Counts, "is_balanced", lambda *_: True)
 
 
 COUNTS["every iteration is balanced"] = _every_iteration_is_balanced
