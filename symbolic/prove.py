@@ -327,7 +327,7 @@ def _prove_with(
 def _go_on(helpers: Sequence[Helper]) -> bool:
     """Tests whether no helper has found anything but a proof; takes their messages meanwhile, so
     that they need not wait."""
-    return all(None not in helper.told() for helper in helpers)
+    return all(None not in helper.take_messages() for helper in helpers)
 
 
 def _help(analysis: Analysis, among: Sequence[Share], turns: Turns, tell: Tell) -> None:

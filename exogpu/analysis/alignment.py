@@ -66,7 +66,7 @@ class Layouts:
         self._declared = declarations(proc)
         self._cuda = {found.declaration.name: found for found in variables}
 
-    def of(self, name: Sym) -> Layout | None:
+    def layout_of(self, name: Sym) -> Layout | None:
         """None for what has no address: registers, host memory, grid constants."""
         declaration = self._declared[name]
         assert not isinstance(declaration, ir.BarrierAlloc | ir.WindowStmt)
@@ -142,7 +142,7 @@ def placements(site: Called, layouts: Layouts) -> Iterator[Demand]:
     A tensor map is made at the launch, whatever guards the call has.
     """
     for operand in window_arguments(site.call):
-        layout = layouts.of(operand.access.name)
+        layout = layouts.layout_of(operand.access.name)
         hardware = operand.param.operand
         if layout is None or hardware is None:
             continue

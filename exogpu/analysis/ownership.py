@@ -109,9 +109,9 @@ class _Collect:
                     span = access.span if access.span.line else stmt.span
                     found = self.uses.setdefault(access.name, [])
                     found.append(Use(stmt, access, place, span, at))
-            self.inside(stmt, iterators, known)
+            self.visit_inside(stmt, iterators, known)
 
-    def inside(self, stmt: ir.Stmt, iterators: tuple[Sym, ...], known: _Conditions) -> None:
+    def visit_inside(self, stmt: ir.Stmt, iterators: tuple[Sym, ...], known: _Conditions) -> None:
         match stmt:
             case ir.For():
                 read = control_variables(stmt.lo) | control_variables(stmt.hi) | {stmt.iterator}

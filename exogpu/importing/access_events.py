@@ -169,7 +169,7 @@ def _init(at: Translator, operation: Operation, low: Lowering) -> None:
         slot.array, slot.index.constant, int(count[1]), at.span(operation), once=once
     )
     if begins and at.barriers[slot.array].shares:
-        at.words(operation, slot.array)
+        at.write_barrier_words(operation, slot.array)
 
 
 def _invalidate(at: Translator, operation: Operation, low: Lowering) -> None:
@@ -177,7 +177,7 @@ def _invalidate(at: Translator, operation: Operation, low: Lowering) -> None:
     once = at.unconditional and not at.parted
     element = slot.index.constant
     if at.mbarriers.invalidate(slot.array, element, at.span(operation), once=once):
-        at.words(operation, slot.array)
+        at.write_barrier_words(operation, slot.array)
 
 
 def _expect(at: Translator, operation: Operation, low: Lowering) -> None:

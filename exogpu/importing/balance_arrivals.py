@@ -68,7 +68,7 @@ def _left_out(items: Sequence[role_events.Item], array: str) -> Iterator[role_ev
                 last: dict[polynomial_values.Atom, polynomial_values.Value] = {
                     loop.counter: loop.trips + at
                 }
-                slot = role_events.Slot(array, step.event.barrier.index.replaced(last))
+                slot = role_events.Slot(array, step.event.barrier.index.substitute(last))
                 runs = polynomial_values.compare(
                     "<=", polynomial_values.integer_value((first or 0) - at) - loop.trips
                 )

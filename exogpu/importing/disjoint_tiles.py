@@ -152,7 +152,7 @@ def _near(
         found: list[polynomial_values.Condition] = []
         for here, there, extent in pairs:
             assert here is not None and there is not None
-            distance = here - there.replaced(by)
+            distance = here - there.substitute(by)
             found.append(polynomial_values.compare("<=", distance - (extent - 1)))
             found.append(polynomial_values.compare("<=", distance * -1 - (extent - 1)))
         return tuple(found)
@@ -286,8 +286,8 @@ def _of_sizes(
     found: list[polynomial_values.Condition] = []
     for size in sizes:
         count, trips = (
-            polynomial_values.atom_value(size.variable).replaced(by),
-            size.trips.value.replaced(by),
+            polynomial_values.atom_value(size.variable).substitute(by),
+            size.trips.value.substitute(by),
         )
         exact, none = (
             polynomial_values.compare("==", count - trips),

@@ -189,7 +189,7 @@ def _window(
             before, facts = count.before, count.facts
             if equal(facts, window.slot, remainder(before, rings[array])):
                 variable = Variable(name, natural=True)
-                first = window.first.replaced(_slots(window.slot, atom_value(variable)))
+                first = window.first.substitute(_slots(window.slot, atom_value(variable)))
                 if first == window.first or not is_affine(first):
                     continue
                 return replace(window, first=first)

@@ -103,7 +103,7 @@ class Translator:
         if isinstance(event, role_events.Meet):
             self.mbarriers.meet()
 
-    def words(self, operation: Operation, array: str) -> None:
+    def write_barrier_words(self, operation: Operation, array: str) -> None:
         """The operation writes the bytes of mbarriers, which other buffers have at other times."""
         event = role_events.StoreByOne(window(self.memory, array, None))
         self.mbarriers.access(event.window, self.span(operation), array)
@@ -343,7 +343,7 @@ class Translator:
         for result, name in zip(operation.results, carried, strict=True):
             form = forms.get(name)
             if isinstance(form, Value):
-                after = form.replaced({turn: trips})
+                after = form.substitute({turn: trips})
                 within = frozenset(self._loops)
                 known = known_within(after, turn.name)
                 self.scalars[result] = (

@@ -193,7 +193,7 @@ def _short(
                     return False
             case role_events.Step() if leading[0] in set(_atoms(item)):
                 known = (*facts, negative)
-                same = all(equal(known, v, v.replaced(none)) for v in values_of(item.event))
+                same = all(equal(known, v, v.substitute(none)) for v in values_of(item.event))
                 if not same or not _equivalent(
                     known, item.guard, polynomial_values.replaced_in(item.guard, none)
                 ):

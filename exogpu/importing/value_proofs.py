@@ -58,7 +58,7 @@ def settled(
                     if atom.part == "quotient"
                     else polynomial_values.remainder
                 )
-                value = value.replaced({atom: settle(atom.term, by)})
+                value = value.substitute({atom: settle(atom.term, by)})
                 break
         else:
             return value

@@ -100,17 +100,17 @@ class _Loading:
             match stmt:
                 case ir.For(mode=ir.Loaded() as mode):
                     value = self.value(stmt, mode, values)
-                    yield self.once(stmt, value, values)
+                    yield self.one_iteration(stmt, value, values)
                 case ir.For():
                     for value in range(evaluate(stmt.lo, values), evaluate(stmt.hi, values)):
-                        yield self.once(stmt, value, values)
+                        yield self.one_iteration(stmt, value, values)
                 case ir.If():
                     taken = stmt.body if holds(stmt.condition, values) else stmt.orelse
                     yield ir.If(ir.Truth(True), tuple(self.block(taken, values)), span=stmt.span)
                 case _:
                     yield map_blocks(stmt, lambda inner: tuple(self.block(inner, values)))
 
-    def once(self, stmt: ir.For, value: int, values: dict[Sym, int]) -> ir.For:
+    def one_iteration(self, stmt: ir.For, value: int, values: dict[Sym, int]) -> ir.For:
         """One iteration of a loop."""
         values[stmt.iterator] = value
         body = tuple(self.block(stmt.body, values))

@@ -123,7 +123,7 @@ class Variant:
         )
         return tuple(map(float, found))
 
-    def expected(self, product: Product, slices: int) -> float:
+    def expected_seconds(self, product: Product, slices: int) -> float:
         """Seconds."""
         terms = zip(self.features(product, slices), self.seconds, strict=True)
         return sum(count * seconds for count, seconds in terms)

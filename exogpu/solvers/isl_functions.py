@@ -112,7 +112,7 @@ class Least:
         self._functions: dict[int, tuple[Map, Function, Map]] = {}
         self._choices: dict[int, tuple[Function, tuple[tuple[Affine, ...], ...]]] = {}
 
-    def of(self, relation: Map) -> tuple[Function, Map]:
+    def minimum(self, relation: Map) -> tuple[Function, Map]:
         """The smallest outputs as a function, and its graph."""
         if id(relation) not in self._functions:
             function = extreme(relation)
@@ -146,7 +146,7 @@ def _pieces(relation: Map) -> int:
 
 
 def _of_first(least: Least, left: Map, right: Map, pairs: Map) -> Between | None:
-    function, chosen = least.of(left)
+    function, chosen = least.minimum(left)
     reached = pairs.reverse().apply_range(chosen)
     if not pairs.domain().is_subset(chosen.domain()) or not reached.is_subset(right):
         return None

@@ -138,8 +138,9 @@ def _instances_at(frame: Frame, read: Site, write: Site, at: Sequence[CExpr]) ->
     name, inner, expr = write.op.access.name, at[frame.depth :], frame.model.expr
     head = frame.head_of(frame.read | (frame.model.read_by(*inner) - {*ELEMENT}))
     element = ", ".join(map(identifier, ELEMENT[: len(frame.model.variables[name].shape)]))
+    dims = ", ".join(frame.dimensions(read))
     return isl.parse_map(
-        f"{head}{{ [{read.tuple_name}[{', '.join(frame.dimensions(read))}] -> V{name.number}[{element}]]"
+        f"{head}{{ [{read.tuple_name}[{dims}] -> V{name.number}[{element}]]"
         f" -> {write.tuple_name}[{', '.join(map(expr, inner))}] }}"
     )
 

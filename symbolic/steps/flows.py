@@ -32,7 +32,7 @@ class _Read:
     values: record.Values
     """Of the names in its witness."""
 
-    def after(self, time: Sequence[CExpr]) -> BExpr:
+    def is_after(self, time: Sequence[CExpr]) -> BExpr:
         """The moment comes before it."""
         return TRUE if self.time is None else record.earlier(time, self.time)
 
@@ -69,7 +69,7 @@ def flows(step: Step) -> Iterator[Draft]:
 def _source_text(step: Step, source: Source) -> str:
     match source:
         case At():
-            return f", of {step.said('new', source.statement)}"
+            return f", of {step.describe('new', source.statement)}"
         case Given():
             return ", which was given"
         case None:
@@ -81,11 +81,11 @@ def _readers(step: Step) -> Iterator[tuple[Reader, str]]:
     for number, access in step.new.accesses():
         if access.writes or not step.counts(access):
             continue
-        if number in step.copies or number in step.again or step.by_new[number]:
-            said = step.said("new", number)
+        if number in step.copies or number in step.recomputed or step.by_new[number]:
+            said = step.describe("new", number)
             yield (number, access.number), f"read {access.number} of {said}"
     for variable in step.new.variables:
-        if variable.is_param and variable.name in step.about:
+        if variable.is_param and variable.name in step.changed_variables:
             yield variable.name, f"`{variable.name}` at the end"
 
 
@@ -127,7 +127,7 @@ def _source_conditions(step: Step, read: _Read, source: Source) -> Iterator[BExp
             parts = [
                 record.happens(by, write),
                 record.same_element(record.element(by, write.cell), read.index),
-                read.after(record.moment(by, write)),
+                read.is_after(record.moment(by, write)),
             ]
             for one in read.stands:
                 ways = [_stand_for_one(one, other) for other in step.stands(by, write)]
@@ -156,7 +156,7 @@ def _overwrites_between(step: Step, read: _Read, source: Source) -> Iterator[BEx
         parts = [
             live,
             _after_source(step, read, source, time),
-            read.after(time),
+            read.is_after(time),
             record.happens(other, write),
             record.same_element(record.element(other, write.cell), read.index),
             opposite(step.idle(other)),
@@ -177,7 +177,7 @@ def _stale(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
             parts = [
                 one.where,
                 _after_source(step, read, source, time),
-                read.after(time),
+                read.is_after(time),
                 record.is_same_access(step.old, image, other, write),
                 record.same_element(record.element(was, cell), one.cell),
             ]
@@ -217,7 +217,7 @@ def zeros(step: Step) -> Iterator[Draft]:
             known = [record.happens(here, access), substitute_bool(zero.where, here.values)]
             fails = list(_not_zero(step, read, zero.found, piece))
             fails = [conjunction_of([*known, one]) for one in fails]
-            claim = f"Read {at} of {step.said('new', number)} finds zero where it is said to."
+            claim = f"Read {at} of {step.describe('new', number)} finds zero where it is said to."
             yield Draft("ZERO", (("new", number),), claim, ask.expose(fails, claim))
 
 
@@ -239,7 +239,7 @@ def _not_zero(
     parts = [
         record.happens(by, write),
         record.same_element(record.element(by, write.cell), read.index),
-        read.after(record.moment(by, write)),
+        read.is_after(record.moment(by, write)),
         step.is_zero(by, by.statement.value),
     ]
     yield conjunction_of([where, opposite(conjunction_of(parts))])
@@ -253,6 +253,6 @@ def _not_zero(
                     record.happens(other, statement.write),
                     record.same_element(record.element(other, statement.write.cell), read.index),
                     record.earlier(record.moment(by, write), time),
-                    read.after(time),
+                    read.is_after(time),
                 ]
             )

@@ -33,7 +33,7 @@ def twice(step: Step) -> Iterator[Draft]:
             ]
             if one.new == other.new:
                 parts.append(opposite(record.same_element(first.at, second.at)))
-            claim = f"No instance of {step.said('old', old)} runs twice."
+            claim = f"No instance of {step.describe('old', old)} runs twice."
             yield Draft("TWICE", (("old", old),), claim, ask.expose([conjunction_of(parts)], claim))
     for new, images in step.by_new.items():
         for one, other in combinations(images, 2):
@@ -46,7 +46,7 @@ def twice(step: Step) -> Iterator[Draft]:
                     record.original(step.old, other, here),
                 )
                 parts.append(opposite(record.same_element(was.at, is_.at)))
-            claim = f"No instance of {step.said('new', new)} stands for two."
+            claim = f"No instance of {step.describe('new', new)} stands for two."
             yield Draft("TWICE", (("new", new),), claim, ask.expose([conjunction_of(parts)], claim))
 
 
@@ -67,7 +67,7 @@ def draft_exact_images(step: Step) -> Iterator[Draft]:
                 opposite(disjunction_of(ways)),
             ]
             claim = (
-                f"{step.said('old', old)} is {step.said('new', piece.at.statement)}, "
+                f"{step.describe('old', old)} is {step.describe('new', piece.at.statement)}, "
                 "where it is said to be."
             )
             about = (("old", old), ("new", piece.at.statement))
@@ -98,7 +98,7 @@ def lost(step: Step) -> Iterator[Draft]:
         write = statement.write
         if not step.counts(write):
             continue
-        said = step.said("old", number)
+        said = step.describe("old", number)
         over = step.witness.overwritten.get(number)
         if over is None:
             ask = step.question()
@@ -131,7 +131,7 @@ def lost(step: Step) -> Iterator[Draft]:
                     for by, way in _overwriting(step, gone, over)
                 ]
                 claim = (
-                    f"What {said} writes, where it is lost, {step.said('old', image.old)} "
+                    f"What {said} writes, where it is lost, {step.describe('old', image.old)} "
                     "does not read."
                 )
                 fails = conjunction_of([*parts, opposite(disjunction_of(ways))])
@@ -195,7 +195,7 @@ def clips(step: Step) -> Iterator[Draft]:
             odd += [conjunction_of([new, opposite(old)]), conjunction_of([old, opposite(new)])]
         if odd:
             known = record.is_one(step.old, image, now)
-            claim = f"{step.said('new', image.new)} reads zero where it did."
+            claim = f"{step.describe('new', image.new)} reads zero where it did."
             script = ask.expose([conjunction_of([known, one]) for one in odd], claim)
             yield Draft("CLIP", (("new", image.new),), claim, script)
 
@@ -214,7 +214,9 @@ def bounds(step: Step) -> Iterator[Draft]:
                 )
                 outside.append(conjunction_of([record.happens(here, access), opposite(within)]))
         if outside:
-            claim = f"Every element that {step.said('new', number)} accesses is in its variable."
+            claim = (
+                f"Every element that {step.describe('new', number)} accesses is in its variable."
+            )
             script = ask.expose(outside, claim)
             yield Draft("BOUNDS", (("new", number),), claim, script)
 
@@ -231,7 +233,9 @@ def draft_divisions(step: Step) -> Iterator[Draft]:
         ask = step.question()
         here = ask.instance(step.new, number, "here")
         ways = [record.is_one(step.old, image, here) for image in images if image.new == number]
-        claim = f"Each instance of {step.said('new', number)}, which divides integers, was there."
+        claim = (
+            f"Each instance of {step.describe('new', number)}, which divides integers, was there."
+        )
         fails = conjunction_of([record.exists(here), opposite(disjunction_of(ways))])
         yield Draft("DIVIDED", (("new", number),), claim, ask.expose([fails], claim))
 

@@ -290,7 +290,7 @@ def _bounds(step: Step, number: int) -> Draft:
             variable, steps_record.element(here, access.cell), here.values
         )
         outside.append(conjunction_of([steps_record.exists(here), opposite(within)]))
-    claim = f"Every element that {step.said('new', number)} accesses is in its variable."
+    claim = f"Every element that {step.describe('new', number)} accesses is in its variable."
     return Draft("BOUNDS", (("new", number),), claim, ask.expose(outside, claim))
 
 
@@ -299,4 +299,4 @@ def _side_of(step: Step, program: steps_record.Program) -> str:
 
 
 def _words_of(step: Step, program: steps_record.Program, number: int) -> str:
-    return step.said(_side_of(step, program), number)
+    return step.describe(_side_of(step, program), number)

@@ -69,8 +69,8 @@ def orders(step: Step) -> Iterator[Draft]:
         if not fails:
             continue
         claim = (
-            f"What {step.said('old', later.old)} has to wait for, "
-            f"{step.said('old', sooner.old)} does before it, still."
+            f"What {step.describe('old', later.old)} has to wait for, "
+            f"{step.describe('old', sooner.old)} does before it, still."
         )
         about = (("old", sooner.old), ("old", later.old))
         yield Draft("ORDER", about, claim, ask.expose(fails, claim))
@@ -126,7 +126,7 @@ def draft_repeats(step: Step) -> Iterator[Draft]:
     written since what that one accessed."""
     for image in step.record.again:
         about = (("new", image.new), ("old", image.old))
-        said = step.said("new", image.new)
+        said = step.describe("new", image.new)
         ask = step.question()
         here = ask.instance(step.new, image.new, "again")
         was = steps_record.original(step.old, image, here)
@@ -289,7 +289,7 @@ def drafts(record: steps_record.Record, found: Found) -> Iterator[Draft]:
         yield from laws(Step(record, EMPTY), found)
         return
     step = Step(record, found)
-    if not step.about:
+    if not step.changed_variables:
         return
     for part in (
         bounds,

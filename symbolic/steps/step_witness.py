@@ -261,9 +261,9 @@ def witness_of(value: object, record: Record) -> Witness:
     found = strict_json.fields("", value, **_SHAPE)
     read = _Reader(record)
     return Witness(
-        keyed("kept", [read.kept(one) for one in found["kept"]]),
-        keyed("overwritten", [read.overwritten(one) for one in found["overwritten"]]),
-        keyed("found", [read.found(one) for one in found["found"]]),
+        keyed("kept", [read.read_kept(one) for one in found["kept"]]),
+        keyed("overwritten", [read.read_overwritten(one) for one in found["overwritten"]]),
+        keyed("found", [read.read_found(one) for one in found["found"]]),
         keyed("zeros", [read.zero(one) for one in found["zeros"]]),
     )
 
@@ -299,7 +299,7 @@ class _Reader:
         self._record = record
         self._texts: dict[tuple[str, ...], Texts] = {}
 
-    def kept(self, one: Mapping[str, Any]) -> tuple[int, tuple[Kept, ...]]:
+    def read_kept(self, one: Mapping[str, Any]) -> tuple[int, tuple[Kept, ...]]:
         texts = self._texts_of(self._record.old, one["old"])
         by = [
             Kept(texts.conditions([each["where"]])[0], at_of(each, texts, self._record.new))
@@ -307,11 +307,11 @@ class _Reader:
         ]
         return one["old"], tuple(by)
 
-    def overwritten(self, one: Mapping[str, Any]) -> tuple[int, tuple[At, ...]]:
+    def read_overwritten(self, one: Mapping[str, Any]) -> tuple[int, tuple[At, ...]]:
         texts = self._texts_of(self._record.old, one["old"])
         return one["old"], tuple(at_of(each, texts, self._record.old) for each in one["by"])
 
-    def found(self, one: Mapping[str, Any]) -> tuple[Reader, tuple[Found, ...]]:
+    def read_found(self, one: Mapping[str, Any]) -> tuple[Reader, tuple[Found, ...]]:
         if "end" not in one:
             texts = self._read_texts(one)
             return (one["statement"], one["access"]), self._founds(one["by"], texts)

@@ -29,7 +29,7 @@ from exogpu.machine.observer import Violation
 from exogpu.symbolic.search.analysis import Findings, analyse
 from exogpu.symbolic.search.dependences import Instance, instances
 from exogpu.symbolic.search.refute import Refutation, refute
-from exogpu.symbolic.search.weakest_condition import unsafe_sizes, without
+from exogpu.symbolic.search.weakest_condition import condition_excluding, unsafe_sizes
 from tests.machine import generate
 from tests.machine.leaving import misjudged
 from tests.machine.shapes import sources
@@ -291,5 +291,5 @@ def safe_condition(program: amir.Program, findings: Findings) -> str | None:
     unsafe = unsafe_sizes(findings)
     if unsafe is None:
         return ""
-    found = without(program, unsafe)
+    found = condition_excluding(program, unsafe)
     return None if found is None else str(found)

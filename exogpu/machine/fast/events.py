@@ -57,7 +57,7 @@ class Search:
         self._left = PATIENCE
         self._forms: dict[CExpr, Affine] = {}
 
-    def before(self, end: When, sigma: Mapping[Sym, int]) -> Iterator[Instance]:
+    def instances_before(self, end: When, sigma: Mapping[Sym, int]) -> Iterator[Instance]:
         """Yields the instances before an instant, the last one first. Raises TooLong."""
         return self._instances_from(0, dict(sigma), end, (), ())
 

@@ -106,7 +106,7 @@ def survey(
     for name, shape in breaks.shapes.items():
         recorded = (name, True) in layout.recorded or (name, False) in layout.recorded
         if recorded or name in layout.read:
-            layout.stores[name] = Store(name, shape, breaks.of(name, fine))
+            layout.stores[name] = Store(name, shape, breaks.breaks_of(name, fine))
     _survey_syncs(layout, tables)
     _survey_barriers(layout, breaks.shapes, tables)
     return layout
@@ -134,7 +134,7 @@ class _Breaks:
                 span = range_of(bound, scope.ranges)
                 self._spans.setdefault((access.name, dim), set()).add(span)
 
-    def of(self, name: Sym, fine: bool) -> tuple[range | tuple[int, ...], ...]:
+    def breaks_of(self, name: Sym, fine: bool) -> tuple[range | tuple[int, ...], ...]:
         return tuple(
             range(extent + 1)
             if fine
@@ -158,7 +158,7 @@ def _survey_block(block: amir.Block, layout: Layout, breaks: _Breaks) -> None:
             case amir.Loop():
                 own = scope.enter(op.iterator, scope.form(op.lo), scope.form(op.hi))
                 layout.iterators[op] = own
-                with scope.inside(op.iterator, own):
+                with scope.enter_loop(op.iterator, own):
                     _survey_block(op.body, layout, breaks)
             case amir.Guard():
                 _survey_block(op.body, layout, breaks)

@@ -177,7 +177,7 @@ class _Skipping:
                 machine.follows = around_tasks and follows
                 self._iterate()
                 continue
-            places = [box.at(e) for box in self._signed.boxes]
+            places = [box.place_at(e) for box in self._signed.boxes]
             if sum(last - first for _, runs in places for first, last in runs) > self._room():
                 machine.follows = around_tasks and follows
                 self._iterate()
@@ -286,7 +286,7 @@ class _Skipping:
 
     def _contents_left(self, contents: tuple[Contents, ...]) -> tuple[Contents, ...]:
         """The contents once the next task has begun."""
-        left = self._machine.left
+        left = self._machine.next_task_state
         after = {state: left(state) for states in contents for state in set(states or ())}
         return tuple(
             [None if states is None else tuple([after[s] for s in states]) for states in contents]
@@ -340,7 +340,7 @@ class _Skipping:
         machine, hope, values = self._machine, self._hope, self._signed.values
         e, slot, links = machine.values, self._body.slot, self._links
         e[slot] = lo
-        places = [box.at(e) for box in self._signed.boxes]
+        places = [box.place_at(e) for box in self._signed.boxes]
         if sum(last - first for _, runs in places for first, last in runs) > self._room():
             for y in range(lo, hi):
                 e[slot] = y

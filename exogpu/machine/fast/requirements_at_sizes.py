@@ -55,7 +55,7 @@ def _block(
             case Loop():
                 inner = _Domain((*around.loops, (op.iterator, op.lo, op.hi)), around.guards)
                 own = scope.enter(op.iterator, scope.form(op.lo), scope.form(op.hi))
-                with scope.inside(op.iterator, own):
+                with scope.enter_loop(op.iterator, own):
                     if not _block(op.body, scope, inner, variables, sizes):
                         return False
             case Guard():

@@ -116,7 +116,7 @@ def _in_loop(context: Context, op: amir.Loop, around: list[Sym]) -> int | None:
         return None
     extent = interval(hi, scope.ranges)[1] - interval(lo, scope.ranges)[0]
     own = context.machine.layout.iterators[op]
-    with scope.inside(op.iterator, own):
+    with scope.enter_loop(op.iterator, own):
         inner = _in_block(context, op.body, [*around, own])
     return None if inner is None else max(extent, 0) * inner
 
@@ -193,7 +193,7 @@ class Sweep:
                 case amir.Loop() as op:
                     own = layout.iterators[op]
                     lo, hi = scope.source(scope.form(op.lo)), scope.source(scope.form(op.hi))
-                    with scope.inside(op.iterator, own):
+                    with scope.enter_loop(op.iterator, own):
                         inner = self._compiled(context, op.body, nest)
                     slot, size = scope.slots[own], len(op.body)
                     made.append(_Several(slot, number(lo), number(hi), size, inner))
