@@ -14,7 +14,7 @@ from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.nodes import BExpr, CExpr, Truth
 from exogpu.ir.types import Sym
 from exogpu.machine import literal_records
-from exogpu.machine.literal_records import carried, witness
+from exogpu.machine.literal_records import carried_timelines, witness
 from exogpu.symbolic.encode import formulas
 from exogpu.symbolic.encode import witness as encode_witness
 from exogpu.symbolic.encode.encoder import Ends, Meaning
@@ -81,7 +81,7 @@ class Rules:
             return False
         others = () if passed.crossing is None else (passed.crossing,)
         way = (self.policy, op.transitive, ONE, op.pre, self.record_after(passed.before, *others))
-        if label.carried is not None and label.carried not in carried(*way):
+        if label.carried is not None and label.carried not in carried_timelines(*way):
             return False
         return witness(*way) >= label.grant
 

@@ -81,7 +81,9 @@ class RankTable:
             raise UndecidedError("Awaits with n >= 0 and n < 0 on one barrier", span)
         self.numbered = numbered or encoder.placed.is_numbered(name)
         """True if its Arrives are numbered; else all are number 0, for which each Await waits."""
-        self.apart = self._separate_loops(encoder.sought.apart(self.called) if self.numbered else 0)
+        self.apart = self._separate_loops(
+            encoder.sought.separate_loops(self.called) if self.numbered else 0
+        )
         """The loops whose iterations are counted apart, those of the allocation among them."""
         self.outer: tuple[Loop, ...] = ()
         """Those of them within the allocation."""

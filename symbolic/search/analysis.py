@@ -262,7 +262,7 @@ class Analysis:
                 self._discharged.setdefault(key, []).append(done)
                 if done.left is None:
                     continue
-                pairs = rel.under(done.left.pairs, frame.context())
+                pairs = rel.restrict_parameters(done.left.pairs, frame.context())
                 if isl.is_empty(pairs):
                     continue
                 if syncs.missing:

@@ -96,7 +96,7 @@ def _finding(
 ) -> Iterator[Finding]:
     if isl.is_empty(failing):
         return
-    failing = rel.under(failing, uses.frame.context())
+    failing = rel.restrict_parameters(failing, uses.frame.context())
     if not isl.is_empty(failing):
         yield Finding(kind, uses.frame, uses.name, check, record, rel.coalesce(failing))
 

@@ -74,7 +74,7 @@ class Finder:
 
     def middle(self, left: isl.Map, right: isl.Map, pairs: isl.Map) -> isl_functions.Between:
         """For the pairs `a -> b`, what is reached from `a` by `left` and from `b` by `right`."""
-        return isl_functions.between(left, right, pairs, self._least)
+        return isl_functions.least_between(left, right, pairs, self._least)
 
     def candidates_between(
         self, found: isl_functions.Between, first: witness.Values, second: witness.Values

@@ -221,7 +221,7 @@ class Frame:
         )
         found = isl.restrict_domain(isl.parse_map(text), self._instances(site))
         if read != self.read:
-            found = rel.under(found, self.model.known_preconditions(read))
+            found = rel.restrict_parameters(found, self.model.known_preconditions(read))
         return found.coalesce()
 
     def instances_where(self, site: Site, condition: BExpr) -> isl.Set:

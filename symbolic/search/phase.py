@@ -54,7 +54,7 @@ def phase_failures(orders: Orders) -> Iterator[Finding]:
 
 def _given_depth(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[Finding]:
     for event in _events(uses, orders, depth):
-        failing = rel.under(event.failing, uses.frame.context())
+        failing = rel.restrict_parameters(event.failing, uses.frame.context())
         if not isl.is_empty(failing):
             if orders.syncs.missing:
                 raise next(iter(orders.syncs.missing.values()))

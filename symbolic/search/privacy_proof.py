@@ -33,7 +33,9 @@ def slot_failures(syncs: Syncs, name: Sym) -> Iterator[Finding]:
             failing = syncs.frame.domain(site)
             for condition in op.conditions:
                 failing = isl.subtract(failing, known.instances_where(condition))
-            at = rel.under(syncs.frame.without_element(failing, site), syncs.frame.context())
+            at = rel.restrict_parameters(
+                syncs.frame.without_element(failing, site), syncs.frame.context()
+            )
             if not isl.is_empty(at):
                 yield Finding(op.kind, syncs.frame, name, site, None, rel.coalesce(at))
 

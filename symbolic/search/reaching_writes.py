@@ -85,7 +85,7 @@ def _reaching(
         if not isl.is_empty(met):
             written.append(Written(write, isl_functions.among(by, met)))
             left = rel.coalesce(isl.subtract_map(left, met))
-    left = rel.under(left, frame.context())
+    left = rel.restrict_parameters(left, frame.context())
     if isl.is_empty(left):
         return Reached(read, frame, tuple(written), None)
     finding = Finding(HazardKind.UNINIT, frame, name, read, None, left)

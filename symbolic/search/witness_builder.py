@@ -72,7 +72,7 @@ class Seeker:
         return encode_witness.Witness(
             self._admitted(),
             {
-                name: encode_witness.Nest(self.apart(name), self.depth(name), total)
+                name: encode_witness.Nest(self.separate_loops(name), self.depth(name), total)
                 for name, total in self._totals.items()
             },
             self._counts,
@@ -175,7 +175,7 @@ class Seeker:
 
     # --- counts ---------------------------------------------------------------------------
 
-    def apart(self, barrier: str) -> int:
+    def separate_loops(self, barrier: str) -> int:
         """Returns the number of outer loops whose iterations are counted apart; 0 outside nests."""
         self._totals.setdefault(barrier, None)
         return len(self._counting_of(self._barriers[barrier]).apart)
@@ -286,7 +286,7 @@ def _waited(model: Model, seeker: Seeker, site: Site) -> str:
     assert isinstance(site.op, Await)
     name = site.op.barrier.name
     try:
-        if seeker.apart(model.called[name]):
+        if seeker.separate_loops(model.called[name]):
             return ""
         told = model.is_numbered(name) or _is_counted(model, seeker, name, site)
         return _count(model, seeker, site) if told else ""

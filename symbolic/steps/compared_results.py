@@ -106,7 +106,7 @@ class Side:
         if isinstance(source, str):
             rank = len(self.program.by_name[source].shape)
             return Term(source, ask.numbers("given", rank))
-        return Term(source, ask.instance(self.program, source, "term").at)
+        return Term(source, ask.instance(self.program, source, "term").iterator_values)
 
     def describe_read(self, reader: Reader) -> str:
         """A read in words."""
@@ -168,7 +168,7 @@ class Side:
             return FALSE
         if of.number in self.copies:
             return self.has(self.read_of(of, 0), term)
-        return term.is_same_term(Term(of.number, of.at))
+        return term.is_same_term(Term(of.number, of.iterator_values))
 
     def given_by(self, number: int) -> tuple[SumSource, ...]:
         """Returns the possible sources of the terms of a write."""

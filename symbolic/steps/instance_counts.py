@@ -29,10 +29,12 @@ def twice(step: Step) -> Iterator[Draft]:
             parts = [
                 record.is_one(step.old, one, first),
                 record.is_one(step.old, other, second),
-                record.same_element(was.at, is_.at),
+                record.same_element(was.iterator_values, is_.iterator_values),
             ]
             if one.new == other.new:
-                parts.append(opposite(record.same_element(first.at, second.at)))
+                parts.append(
+                    opposite(record.same_element(first.iterator_values, second.iterator_values))
+                )
             claim = f"No instance of {step.describe('old', old)} runs twice."
             yield Draft("TWICE", (("old", old),), claim, ask.expose([conjunction_of(parts)], claim))
     for new, images in step.by_new.items():
@@ -45,7 +47,9 @@ def twice(step: Step) -> Iterator[Draft]:
                     record.original(step.old, one, here),
                     record.original(step.old, other, here),
                 )
-                parts.append(opposite(record.same_element(was.at, is_.at)))
+                parts.append(
+                    opposite(record.same_element(was.iterator_values, is_.iterator_values))
+                )
             claim = f"No instance of {step.describe('new', new)} stands for two."
             yield Draft("TWICE", (("new", new),), claim, ask.expose([conjunction_of(parts)], claim))
 
@@ -82,7 +86,10 @@ def _is_kept_by(
     write = now.statement.write
     there = record.original(step.old, image, now)
     return conjunction_of(
-        [record.is_same_access(step.old, image, now, write), record.same_element(there.at, was.at)]
+        [
+            record.is_same_access(step.old, image, now, write),
+            record.same_element(there.iterator_values, was.iterator_values),
+        ]
     )
 
 

@@ -114,9 +114,9 @@ def _terms(step: Step, side: Side, reader: Reader) -> Iterator[Draft]:
             read = side.queried_read(ask, reader)
             of = ask.instance(side.program, number, "write")
             atom = source == number and side.is_term(number)
-            term = Term(source, of.at) if atom else side.term(ask, source)
+            term = Term(source, of.iterator_values) if atom else side.term(ask, source)
             ways = [
-                conjunction_of([where, record.same_element(by.at, of.at)])
+                conjunction_of([where, record.same_element(by.iterator_values, of.iterator_values)])
                 for where, by in side.comes(read, term)
                 if by is not None and by.number == number
             ]
@@ -171,7 +171,7 @@ class _Both:
         of = record.instance(side.program, term.source, term.at)
         for where, piece in _first_pieces(pieces, of.values):
             other = named_instance(self.opposite_side(side).program, piece.at, of.values)
-            yield where, Term(other.number, other.at)
+            yield where, Term(other.number, other.iterator_values)
 
     def pieces(self, side: Side) -> Mapping[int, tuple[Kept, ...]]:
         return self.summed.forth if side is self.new else self.summed.back
@@ -213,7 +213,7 @@ class _Both:
         the counterpart of that."""
         (side, mine), (many, its) = one, other
         begins = [
-            (where, Term(by.number, by.at))
+            (where, Term(by.number, by.iterator_values))
             for where, by in many.last_assignments(its)
             if by is not None and many.is_term(by.number)
         ]

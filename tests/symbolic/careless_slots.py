@@ -69,7 +69,9 @@ def a_slot_begins_anew_in_each_iteration(patch: Patch) -> None:
         alike = rel.congruent_pairs(rank, count, ring)
         later = self.frame.later_iteration(left, right, len(left.loops) - 1)
         inner = isl_piecewise.for_any(alike, steady.names[-1])
-        found = isl_piecewise.apart(inner, steady.names, (left.tuple_name, right.tuple_name), 1, 1)
+        found = isl_piecewise.shift_output(
+            inner, steady.names, (left.tuple_name, right.tuple_name), 1, 1
+        )
         return isl.intersect_map(found, later)
 
     patch.setattr(SlotPairs, "_separated_pairs", apart)

@@ -182,7 +182,7 @@ def _(b, count):
 
 @killed(
     "everything is carried across the proxy",
-    lambda patch: patch.setattr(chain_formulas, "carried", lambda *_: ASYNC_PROXY),
+    lambda patch: patch.setattr(chain_formulas, "carried_timelines", lambda *_: ASYNC_PROXY),
     "whoever_fires_has_crossed",
 )
 def _(b, count):
