@@ -142,7 +142,7 @@ def statement_requirements(low: Lowering, stmt: ir.Stmt) -> Iterator[amir.Requir
     origin = origin_of(low, stmt)
     if together := convergent_groups(stmt, low.facts.scope.get(stmt), low.mechanisms):
         yield amir.Require(HazardKind.DIVERGENCE, None, (), (), origin, together)
-    for one in requirements.required(stmt, low.variables):
+    for one in requirements.required_conditions(stmt, low.variables):
         yield amir.Require(one.kind, one.variable, one.each, one.conditions, origin)
     yield from _by_holders(low, stmt, origin)
     if isinstance(stmt, ir.CallInstr):

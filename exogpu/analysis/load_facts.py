@@ -90,6 +90,6 @@ def _variables_written(stmt: ir.Stmt) -> Iterator[Sym]:
         case ir.Assign() | ir.Reduce():
             yield stmt.target.name
         case ir.CallInstr():
-            yield from (one.access.name for one in window_arguments(stmt) if one.written)
+            yield from (one.access.name for one in window_arguments(stmt) if one.is_written)
         case _:
             return

@@ -84,7 +84,7 @@ def _overlap(
         )
         help = "pass the same window twice, or windows that have no element in common"
     else:
-        also = "writes" if second.written else "reads"
+        also = "writes" if second.is_written else "reads"
         message = f"{name} writes {one} and {also} {other}, which overlap: {at}both have {shared}"
         help = (
             f"let {second.param.name} be another variable, or a window that has no element in "

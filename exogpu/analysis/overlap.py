@@ -44,8 +44,8 @@ def overlaps(
     """Yields forbidden overlaps of a call for all its instances: a domain, a condition, and the
     overlap."""
     for pair in combinations(window_arguments(site.call), 2):
-        first, second = sorted(pair, key=lambda o: not o.written)
-        if first.access.name != second.access.name or not first.written:
+        first, second = sorted(pair, key=lambda o: not o.is_written)
+        if first.access.name != second.access.name or not first.is_written:
             continue
         variable = declared[first.access.name]
         domain, element, both = common_element(

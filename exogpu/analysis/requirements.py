@@ -163,7 +163,7 @@ class Required:
 # --- what a statement requires --------------------------------------------------------------
 
 
-def required(stmt: ir.Stmt, declared: Mapping[Sym, Variable]) -> Iterator[Required]:
+def required_conditions(stmt: ir.Stmt, declared: Mapping[Sym, Variable]) -> Iterator[Required]:
     """Yields the bounds conditions of a statement of an inlined procedure, beside those of its
     records: windows lie inside their variables."""
     match stmt:

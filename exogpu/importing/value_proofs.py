@@ -163,7 +163,7 @@ def known_within(value: polynomial_values.Value, loop: str) -> bool:
     return True
 
 
-def steady(condition: polynomial_values.Condition, loop: str) -> bool:
+def is_steady(condition: polynomial_values.Condition, loop: str) -> bool:
     """Returns whether a condition is the same in all iterations of a loop."""
     inside = polynomial_values.condition_atoms(condition)
     varied = any(

@@ -25,7 +25,7 @@ from exogpu.ir.types import Sym
 from exogpu.ir.walk import evaluate, holds, map_blocks, substitute, substitute_bool, walk
 
 
-def opened(proc: ir.Proc) -> ir.Proc:
+def open_calls(proc: ir.Proc) -> ir.Proc:
     """The procedure without calls of procedures and windows, where one that it calls binds what
     only a run tells, slots and values from memory, or it loads through a window itself."""
     found = list(_callees(proc))
@@ -118,10 +118,10 @@ class _Loading:
 
     def value(self, stmt: ir.For, mode: ir.Loaded, values: Mapping[Sym, int]) -> int:
         """Returns the element's value. Raises ExoGpuError (X932)."""
-        return loaded(stmt, mode, self.arrays[mode.source.name], values)
+        return load_value(stmt, mode, self.arrays[mode.source.name], values)
 
 
-def loaded(stmt: ir.For, mode: ir.Loaded, array: Array, values: Mapping[Sym, int]) -> int:
+def load_value(stmt: ir.For, mode: ir.Loaded, array: Array, values: Mapping[Sym, int]) -> int:
     """Returns the value that a load finds in an array. Raises ExoGpuError (X932) where the kernel
     would trap."""
     name = mode.source.name.name

@@ -200,7 +200,7 @@ class Passed:
     mode: AccessMode
 
     @property
-    def written(self) -> bool:
+    def is_written(self) -> bool:
         """Tests whether the call writes it."""
         return self.mode is not AccessMode.READ
 

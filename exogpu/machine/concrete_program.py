@@ -47,7 +47,7 @@ def backwards(tasks: int) -> Sequence[Sequence[int]]:
     return [range(tasks)[::-1]]
 
 
-def alone(tasks: int) -> Sequence[Sequence[int]]:
+def one_task_each(tasks: int) -> Sequence[Sequence[int]]:
     """Each task is executed by a cluster of its own."""
     return [[task] for task in range(tasks)]
 
@@ -70,7 +70,13 @@ def at_random(seed: int) -> Choice:
     return choice
 
 
-CHOICES: Final[tuple[Choice, ...]] = (in_order, alone, backwards, round_robin(2), round_robin(3))
+CHOICES: Final[tuple[Choice, ...]] = (
+    in_order,
+    one_task_each,
+    backwards,
+    round_robin(2),
+    round_robin(3),
+)
 
 
 def assign_tasks(program: amir.Program, sizes: Mapping[str, int], choice: Choice) -> amir.Program:

@@ -133,7 +133,7 @@ def allocate(machine: Machine, variable: amir.Variable, phases: bool = True) -> 
         machine.barriers[variable.name] = barrier
 
 
-def executing(machine: Machine, op: amir.Op) -> literal_records.Threads:
+def executing_threads(machine: Machine, op: amir.Op) -> literal_records.Threads:
     """`g(sigma, iota)`: `{(iota, t) | t in f(sigma)}` at CUDA scope, every thread at CPU scope."""
     mapping = op.origin.threads
     if mapping is None:
@@ -191,9 +191,11 @@ def cell(machine: Machine, name: Sym, index: literal_records.Index) -> Cell:
     return machine.cells[name].setdefault(index, Cell())
 
 
-def now(machine: Machine, op: amir.Op) -> Moment:
+def moment_of(machine: Machine, op: amir.Op) -> Moment:
     """The operation at this point of the execution."""
-    threads = executing(machine, op) if isinstance(op, _EXECUTED) else literal_records.NOBODY
+    threads = (
+        executing_threads(machine, op) if isinstance(op, _EXECUTED) else literal_records.NOBODY
+    )
     task = None if op.origin.threads is None else machine.task
     return Moment(op, machine.loops, machine.values, task, threads)
 

@@ -127,7 +127,7 @@ class Least:
         return self._choices[id(function)][1]
 
 
-def between(left: Map, right: Map, pairs: Map, least: Least) -> Between:
+def least_between(left: Map, right: Map, pairs: Map, least: Least) -> Between:
     """For the pairs `a -> b`, a `c` with `a -> c` in `left` and `b -> c` in `right`: the smallest
     for `a` or the largest for `b`, if that does for all pairs, else the smallest of each."""
     of_first = partial(_of_first, least)

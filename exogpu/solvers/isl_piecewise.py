@@ -286,7 +286,7 @@ def at_least(left: Map, right: Map, least: int) -> Map:
     return left.apply_range(below).apply_range(right.reverse())
 
 
-def apart(
+def shift_output(
     relation: Map, names: Sequence[str], tuples: tuple[str, str], steps: int, beyond: int
 ) -> Map:
     """The same as `params_to_both`, but of the last, which is no parameter, the output's value is

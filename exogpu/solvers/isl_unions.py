@@ -124,7 +124,7 @@ def image(given: Points, pairs: Relation) -> Points:
     return given.apply(pairs)
 
 
-def without(left: Points, right: Points) -> Points:
+def difference(left: Points, right: Points) -> Points:
     """The points of `left` that are not in `right`."""
     return left.subtract(right).coalesce()
 
@@ -290,7 +290,9 @@ def leaving_out(pairs: Relation, names: Iterable[str]) -> Relation:
 # --- pairs as points --------------------------------------------------------------------------
 
 
-def alike(params: Iterable[str], events: Points, pairs: Iterable[tuple[str, str]]) -> Relation:
+def matching_points(
+    params: Iterable[str], events: Points, pairs: Iterable[tuple[str, str]]
+) -> Relation:
     """From points of each first tuple to the point of the second with the same numbers."""
     dims = {piece.get_tuple_name(): piece.dim(islpy.dim_type.set) for piece in _sets(events)}
     given = ", ".join(params)

@@ -252,7 +252,7 @@ def _smaller(
     return found
 
 
-def less(names: Sequence[str], values: Sequence[int]) -> str:
+def lexicographically_less(names: Sequence[str], values: Sequence[int]) -> str:
     """The formula that the constants are lexicographically smaller than the values."""
     found = "false"
     for name, value in reversed(list(zip(names, values, strict=True))):
@@ -357,7 +357,7 @@ def z3_version() -> str:
     return str(z3.get_version_string())
 
 
-def named(solver: Literal["z3", "cvc5"]) -> str:
+def versioned_name(solver: Literal["z3", "cvc5"]) -> str:
     """A solver with its version, as replies name it."""
     return f"z3 {z3_version()}" if solver == "z3" else f"cvc5 {cvc5_version()}"
 

@@ -82,7 +82,7 @@ class Apart:
         return math.inf if self._deadline is None else self._deadline - monotonic()
 
     def _unknown_reply(self, start: float, why: str) -> smt.Reply:
-        return smt.Reply(smt.named(self._name), "unknown", perf_counter() - start, why)
+        return smt.Reply(smt.versioned_name(self._name), "unknown", perf_counter() - start, why)
 
     def _start(self) -> subprocess.Popen[bytes]:
         root = str(Path(__file__).resolve().parents[2])

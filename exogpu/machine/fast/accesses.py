@@ -34,7 +34,7 @@ def access_steps(
     for op in ops:
         if not matters(op) and not (isinstance(op, amir.Record) and op.trailing is not None):
             continue
-        if group and not together(context.machine, group[0], op):
+        if group and not is_one_transition(context.machine, group[0], op):
             steps.append(_step(context, group, nest, parts))
             group = []
         group.append(op)
@@ -43,7 +43,9 @@ def access_steps(
     return steps
 
 
-def together(machine: configuration.Machine, first: amir.OnWindow, op: amir.OnWindow) -> bool:
+def is_one_transition(
+    machine: configuration.Machine, first: amir.OnWindow, op: amir.OnWindow
+) -> bool:
     """Tests whether two accesses make one transition."""
     return (
         not machine.fine

@@ -21,7 +21,7 @@ from exogpu.amir import nodes as amir
 from exogpu.ir.affine import Affine, interval, mentions
 from exogpu.ir.nodes import And, BExpr, Compare, Not, Or, Truth
 from exogpu.ir.types import Sym
-from exogpu.machine.fast.accesses import Rule, after_rules, executed_by, rule_of, together
+from exogpu.machine.fast.accesses import Rule, after_rules, executed_by, is_one_transition, rule_of
 from exogpu.machine.fast.affine_code import Scope, Values, number, numbers, truth, tuple_source
 from exogpu.machine.fast.cells import ClassId, Store
 from exogpu.machine.fast.configuration import Context, Nest, Step, mask_of
@@ -216,7 +216,7 @@ class Sweep:
                 found.append([op])
             elif isinstance(op, amir.OnWindow) and layout.matters(op):
                 first = found[-1][0] if found else None
-                if isinstance(first, amir.OnWindow) and together(self._machine, first, op):
+                if isinstance(first, amir.OnWindow) and is_one_transition(self._machine, first, op):
                     found[-1].append(op)
                 else:
                     found.append([op])
