@@ -136,7 +136,7 @@ def _waited(uses: BarrierUses, query: Query) -> rel.Count:
     for site, access in awaits:
         before = isl.compose(query.instance, isl.inverse(earlier(uses, site, query.site)))
         same = rel.pairs(query.element, uses.frame.cells(site, access))
-        bound = rel.graph(rel.plus(uses.ranks.bound(site), 1))
+        bound = rel.graph(rel.plus(uses.ranks.await_limit(site), 1))
         values = isl.union_map(values, isl.compose(isl.intersect_map(before, same), bound))
     return rel.largest_value(values)
 
@@ -169,7 +169,7 @@ def _awaits_too_much(uses: BarrierUses, await_: Site) -> Iterator[Finding]:
     if uses.ranks.is_nest(uses.name):
         yield from _awaits_later_arrives(uses, await_, own)
         return
-    bound = uses.ranks.bound(await_)
+    bound = uses.ranks.await_limit(await_)
     starved, late = own, rel.empty_like(own)
     for arrive in uses.arrives:
         met = isl.intersect_map(

@@ -57,7 +57,7 @@ class Counting:
 
     def _all_counts(self, site: Site) -> None:
         if isinstance(site.op, Await):
-            self.ranks.bound(site)
+            self.ranks.await_limit(site)
         else:
             self.ranks.arrivals(site, counted_on(site))
 
@@ -81,7 +81,7 @@ class Counting:
         if arrivals:
             return self.counts.arrivals(site, counted_on(site))
         assert isinstance(site.op, Await) and site.op.n < 0
-        return rel.plus(self.counts.bound(site), -(site.op.n + 1))
+        return rel.plus(self.counts.await_limit(site), -(site.op.n + 1))
 
     def totals(self) -> rel.Count:
         """Counts the Arrives on each element in one iteration of the loops set apart."""

@@ -120,7 +120,7 @@ class Counts:
 
         return _count_once(self._arrivals, (site.number, access), make)
 
-    def bound(self, site: Site) -> rel.Count:
+    def await_limit(self, site: Site) -> rel.Count:
         """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision
         `await-counts`)."""
         return _count_once(self._bounds, site.number, lambda: self._compute_bound(site))

@@ -98,7 +98,7 @@ class Nest:
         for arrive in self.arrives:
             counts.arrivals(arrive, home_of(arrive))
         for await_ in self.awaits:
-            counts.bound(await_)
+            counts.await_limit(await_)
         self.loops, self.inner = loops, counts
         return {}
 
@@ -284,7 +284,7 @@ class Nest:
         if key not in self._graphs:
             assert self.inner is not None
             if isinstance(site.op, Await) and not self.newest:
-                count = rel.plus(self.inner.bound(site), self.skip(site))
+                count = rel.plus(self.inner.await_limit(site), self.skip(site))
             else:
                 count = self.inner.arrivals(site, counted_on(site))
             self._graphs[key] = rel.graph(count)

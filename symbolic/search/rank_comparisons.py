@@ -87,7 +87,7 @@ class Ranks(Counts):
         if not self.frame.model.is_numbered(home.name):
             return rel.every_pair(self.frame.domain(site), self.frame.domain(await_))
         try:
-            rank, bound = self.arrivals(site, home), self.bound(await_)
+            rank, bound = self.arrivals(site, home), self.await_limit(await_)
         except sites.UndecidedError as reason:
             return self.nest(home.name, reason).released_pairs(site, await_, plus)
         return rel.at_most(rel.graph(rank), rel.graph(rel.plus(bound, plus)))
@@ -101,7 +101,7 @@ class Ranks(Counts):
 
     def _equal(self, site: sites.Site, await_: sites.Site, plus: int) -> isl.Map:
         try:
-            rank, bound = self.arrivals(site, home_of(site)), self.bound(await_)
+            rank, bound = self.arrivals(site, home_of(site)), self.await_limit(await_)
         except sites.UndecidedError:
             sooner = self.released_pairs(site, await_, plus - 1)
             return isl.subtract_map(self.released_pairs(site, await_, plus), sooner)
@@ -123,7 +123,7 @@ class Ranks(Counts):
         key = (await_.number, least)
         if key not in self._least:
             try:
-                self._least[key] = rel.where_at_least(self.bound(await_), least)
+                self._least[key] = rel.where_at_least(self.await_limit(await_), least)
             except sites.UndecidedError as reason:
                 self._least[key] = self.nest(_awaited_barrier(await_), reason).waiting(
                     await_, least
@@ -147,7 +147,7 @@ class Ranks(Counts):
 
     def _later_bound(self, await_: sites.Site, other: sites.Site, plus: int) -> isl.Map:
         try:
-            first, second = self.bound(await_), self.bound(other)
+            first, second = self.await_limit(await_), self.await_limit(other)
         except sites.UndecidedError as reason:
             return self.nest(_awaited_barrier(await_), reason).later_bound(await_, other, plus)
         return rel.at_most(rel.graph(rel.plus(first, plus)), rel.graph(second))

@@ -45,19 +45,19 @@ class Syncs:
         """Returns the syncs whose execution depends on no loaded values but these; without these
         values nobody knows whether another one is executed."""
 
-        def some(sites: list[Site]) -> list[Site]:
+        def select(sites: list[Site]) -> list[Site]:
             return [site for site in sites if loaded_from(site) <= loaded]
 
         if not self.frame.model.loads:
             return self
         all_of = [*self.fences, *self.arrives, *self.awaits, *self.trailing]
-        kept = frozenset(some(all_of))
+        kept = frozenset(select(all_of))
         if len(kept) == len(all_of):
             return self
         if kept not in self._certain:
             made = copy(self)
-            made.fences, made.arrives = some(self.fences), some(self.arrives)
-            made.awaits, made.trailing = some(self.awaits), some(self.trailing)
+            made.fences, made.arrives = select(self.fences), select(self.arrives)
+            made.awaits, made.trailing = select(self.awaits), select(self.trailing)
             made._released, made._hops, made._onward = {}, {}, {}
             self._certain[kept] = made
         return self._certain[kept]

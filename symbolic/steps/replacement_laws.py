@@ -168,7 +168,7 @@ def _run(
 ) -> Tree:
     """Returns the value that a statement computes, before it is stored."""
 
-    def put(term: Term) -> Tree:
+    def insert(term: Term) -> Tree:
         match term:
             case Constant():
                 return term
@@ -177,12 +177,12 @@ def _run(
                 kept = program.by_name[statement.reads[term.number].variable].dtype
                 return known.get(number, Leaf(number, term.dtype, kept))
             case Convert():
-                return Convert(put(term.term), term.dtype)  # type: ignore[arg-type]
+                return Convert(insert(term.term), term.dtype)  # type: ignore[arg-type]
             case Operation():
-                given = tuple(put(one) for one in term.arguments)  # type: ignore[arg-type]
+                given = tuple(insert(one) for one in term.arguments)  # type: ignore[arg-type]
                 return Operation(term.function, given, term.dtype)  # type: ignore[arg-type]
 
-    term = put(meaning(program, statement, iter(range(len(statement.reads)))))
+    term = insert(meaning(program, statement, iter(range(len(statement.reads)))))
     if statement.kind == "=":
         return term
     kept = program.by_name[statement.target.variable].dtype

@@ -252,7 +252,7 @@ class _Both:
         if number >= len(side.program.statements):
             raise WitnessError(f"there is no statement {number}")
 
-        def asked() -> tuple[record.Question, record.Instance, record.Instance, BExpr]:
+        def question() -> tuple[record.Question, record.Instance, record.Instance, BExpr]:
             ask = self.step.question()
             here = ask.instance(side.program, number, "here")
             where, piece = [*_first_pieces(self.pieces(side)[number], here.values)][at]
@@ -264,7 +264,7 @@ class _Both:
                 conjunction_of([where, record.happens(here, here.statement.write)]),
             )
 
-        ask, here, there, known = asked()
+        ask, here, there, known = question()
         terms = side.is_term(number) and other.is_term(there.number)
         same = same_value(other.program, there.statement, side.program, here.statement)
         told, counterpart = side.describe_statement(number), other.describe_statement(there.number)
@@ -278,7 +278,7 @@ class _Both:
         fails = conjunction_of([known, opposite(is_there)])
         yield Draft("MATCH", about, claim, ask.expose([fails], claim))
         for read in range(len(here.statement.reads)):
-            ask, here, there, known = asked()
+            ask, here, there, known = question()
             claim = f"Both find the same sum in {side.describe_read((number, read))}."
             mine, its = side.read_of(here, read), other.read_of(there, read)
             new, old = (mine, its) if side is self.new else (its, mine)

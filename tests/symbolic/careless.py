@@ -493,15 +493,17 @@ def balance_is_not_asked(patch):
 @careless(14)
 def one_more_in_flight(patch):
     """Await off by one."""
-    kept = rank_comparisons.Ranks.bound
-    patch.setattr(rank_comparisons.Ranks, "bound", lambda self, site: rel.plus(kept(self, site), 1))
+    kept = rank_comparisons.Ranks.await_limit
+    patch.setattr(
+        rank_comparisons.Ranks, "await_limit", lambda self, site: rel.plus(kept(self, site), 1)
+    )
 
 
 @careless()
 def one_less_in_flight(patch):
-    kept = rank_comparisons.Ranks.bound
+    kept = rank_comparisons.Ranks.await_limit
     patch.setattr(
-        rank_comparisons.Ranks, "bound", lambda self, site: rel.plus(kept(self, site), -1)
+        rank_comparisons.Ranks, "await_limit", lambda self, site: rel.plus(kept(self, site), -1)
     )
 
 
