@@ -43,14 +43,14 @@ def evaluate_unit(
 ) -> tuple[tuple[int, ...], tuple[int | None, ...]] | TilingError:
     """Domain and box of the unit in this launch; a box entry None is agnostic."""
 
-    def at(entry: Extent | None) -> int | None:
+    def entry_value(entry: Extent | None) -> int | None:
         if entry is None:
             return None
         value = entry.at(tiling.cluster_dim, tiling.block_dim)
         return int(value) if value.denominator == 1 and value > 0 else -1
 
-    domain = tuple(at(entry) or 0 for entry in unit.domain)
-    box = tuple(map(at, unit.box))
+    domain = tuple(entry_value(entry) or 0 for entry in unit.domain)
+    box = tuple(map(entry_value, unit.box))
     launch = f"clusterDim={tiling.cluster_dim}, blockDim={tiling.block_dim}"
     if min(domain) < 1 or any(n is not None and n < 1 for n in box):
         return TilingError(

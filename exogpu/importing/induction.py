@@ -262,7 +262,7 @@ def truth(
             return None
 
 
-def within(
+def lies_between(
     value: polynomial_values.Value,
     low: int,
     high: int | None,
@@ -286,4 +286,4 @@ def is_within(
 ) -> bool:
     """Returns whether a carried value is known, and seen or proved to be in its range."""
     form = forms.get(name)
-    return form is not None and (at_once(form) or within(form, 0, high, facts))
+    return form is not None and (at_once(form) or lies_between(form, 0, high, facts))

@@ -181,14 +181,14 @@ def _turn(
 
 
 def _waits_on(array: str, index: polynomial_values.Value | None = None) -> Counted:
-    def counted(event: role_events.Event) -> bool:
+    def is_counted(event: role_events.Event) -> bool:
         return (
             isinstance(event, role_events.Wait)
             and event.barrier.array == array
             and (index is None or event.barrier.index == index)
         )
 
-    return counted
+    return is_counted
 
 
 def _event_counts(

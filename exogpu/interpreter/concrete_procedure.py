@@ -196,7 +196,7 @@ def _parts(
 
 
 def _without_slots(block: ir.Block, counts: Iterator[ir.CExpr]) -> ir.Block:
-    def one(stmt: ir.Stmt) -> ir.Stmt:
+    def replace_slot(stmt: ir.Stmt) -> ir.Stmt:
         if (
             isinstance(stmt, ir.For)
             and isinstance(stmt.mode, ir.Slot)
@@ -207,4 +207,4 @@ def _without_slots(block: ir.Block, counts: Iterator[ir.CExpr]) -> ir.Block:
             return replace(stmt, lo=at, hi=ir.Add(at, ir.Int(1)), body=body, mode=ir.Seq())
         return map_blocks(stmt, lambda inner: _without_slots(inner, counts))
 
-    return tuple(one(stmt) for stmt in block)
+    return tuple(replace_slot(stmt) for stmt in block)

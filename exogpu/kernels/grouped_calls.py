@@ -220,7 +220,7 @@ def name_of_rows(name: str, kind: str, columns: int) -> str:
 
 
 @cache
-def counting(most: int) -> Kernel:
+def counting_kernel(most: int) -> Kernel:
     """The kernel for so many bins."""
     from exogpu.kernels import histogram_bins
 

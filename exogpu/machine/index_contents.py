@@ -208,19 +208,19 @@ def with_contents(program: Program, sizes: Mapping[str, int], contents: Contents
     values = {p.name: sizes[p.name.name] for p in program.params}
     shapes = _shapes(program, values)
 
-    def one(op: Op) -> Op:
+    def with_contents(op: Op) -> Op:
         match op:
             case Loop(source=ir.Access() as source):
                 at = position(source, shapes[source.name])
                 value = _looked_up(contents[source.name.name], at)
-                body = tuple(map(one, op.body))
+                body = tuple(map(with_contents, op.body))
                 return replace(op, lo=value, hi=ir.Add(value, ir.Int(1)), body=body, source=None)
             case Loop() | Guard():
-                return replace(op, body=tuple(map(one, op.body)))
+                return replace(op, body=tuple(map(with_contents, op.body)))
             case _:
                 return op
 
-    return replace(program, body=tuple(map(one, program.body)))
+    return replace(program, body=tuple(map(with_contents, program.body)))
 
 
 def _looked_up(elements: Sequence[int], at: ir.CExpr) -> ir.CExpr:

@@ -287,12 +287,12 @@ class Context:
         """The barrier's present allocation."""
         barriers = self.machine.barriers
 
-        def now() -> Barrier:
+        def current() -> Barrier:
             barrier = barriers[name]
             assert barrier is not None
             return barrier
 
-        return now
+        return current
 
     def _cached(
         self, values: list[Affine], make: Callable[[tuple[int, ...]], Made]

@@ -70,7 +70,7 @@ def _candidates(
     """
     body, name = program.body, _variable(violation)
 
-    def before(op: amir.Op, end: When) -> Iterator[Instance]:
+    def instances_before(op: amir.Op, end: When) -> Iterator[Instance]:
         accesses = tuple(a for a in accesses_of(op) if a.name == name)
         return Search(path_to(body, op), accesses, violation.index).instances_before(end, sigma)
 
@@ -78,9 +78,9 @@ def _candidates(
     fresh: When = ()
     for op in operations(body):
         if _kills(op, violation):
-            fresh = max(fresh, next((i.when for i in before(op, end)), ()))
+            fresh = max(fresh, next((i.when for i in instances_before(op, end)), ()))
     assert violation.record is not None
-    found = takewhile(lambda i: i.when > fresh, before(violation.record, end))
+    found = takewhile(lambda i: i.when > fresh, instances_before(violation.record, end))
     return tuple(islice(found, CANDIDATES))[::-1]
 
 

@@ -114,7 +114,7 @@ def _plain(machine: Machine, body: Body) -> Step:
     if body.around_tasks:
         (only,) = steps
 
-        def around() -> None:
+        def run_iterations() -> None:
             outer, hi = machine.task_follows(), body.hi(e)
             for y in range(body.lo(e), hi):
                 e[slot] = y
@@ -122,7 +122,7 @@ def _plain(machine: Machine, body: Body) -> Step:
                 machine.follows = outer or y + 1 < hi
                 only()
 
-        return around
+        return run_iterations
 
     def step() -> None:
         machine.task_follows()
