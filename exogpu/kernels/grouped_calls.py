@@ -188,7 +188,7 @@ def histogram(x: Any, bins: int, out: Any = None, *, stream: object = None) -> A
         raise LaunchError(f"bins is {said}", "give a number from 1 to 4096")
     result = empty_array(x, (count,)) if out is None else out
     check("out", result, (count,), "i32")
-    launch(counting(most), {"counts": "out"}, stream=stream, x=x, counts=result)
+    launch(counting_kernel(most), {"counts": "out"}, stream=stream, x=x, counts=result)
     return result
 
 
