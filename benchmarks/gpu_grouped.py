@@ -210,7 +210,7 @@ def main() -> int:
     grouped_calls.rows = lambda name, kind, columns: of(
         grouped_calls.name_of_rows(name, kind, columns)
     )
-    grouped_calls.counting = lambda most: of(f"histogram_{most}")
+    grouped_calls.counting_kernel = lambda most: of(f"histogram_{most}")
     random.seed(0)
     return gpu_results.keep(options.output, list(checks()), gpu_results.timed(problems(), RUNS))
 

@@ -386,7 +386,9 @@ def written_variables(block: ir.Block) -> frozenset[Sym]:
     found: set[Sym] = set()
     for stmt in walk(block):
         if isinstance(stmt, ir.CallInstr):
-            found |= {operand.access.name for operand in window_arguments(stmt) if operand.written}
+            found |= {
+                operand.access.name for operand in window_arguments(stmt) if operand.is_written
+            }
         else:
             found |= {target.name for target in _targets(stmt)}
     return frozenset(found)

@@ -190,7 +190,7 @@ def _of_call(
 ) -> Iterator[_Use]:
     for one in window_arguments(call):
         operand = one.param.operand
-        stored = one.timeline is QualTL.TMA_G and one.written
+        stored = one.timeline is QualTL.TMA_G and one.is_written
         added = stored and operand is not None and bool(operand.atomic)
         through = one.timeline in ASYNC_PROXY
         yield _Use(one.access.name, groups, often, through, stored, added, abroad)

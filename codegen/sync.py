@@ -276,7 +276,7 @@ def _dirty_of_call(call: ir.CallInstr, storage: Mapping[Sym, Storage]) -> _Dirty
         if _in_memory(operand.access, storage)
         and (
             operand.timeline not in ASYNC_PROXY
-            or (operand.timeline is QualTL.TMA_G and operand.written)
+            or (operand.timeline is QualTL.TMA_G and operand.is_written)
         )
     )
 

@@ -316,7 +316,7 @@ def _by_position(
         elif not telling:
             _independent(site, residence)
             telling = _tells(site, told)
-        yield _placed(site, residence, telling)
+        yield _place_site(site, residence, telling)
 
 
 _DEPENDS: Final = "where memory resides from task to task, {} depends on the task"
@@ -352,7 +352,9 @@ def _independent(site: symbolic_sites.Site, residence: Residence) -> None:
         raise symbolic_sites.UndecidedError(_DEPENDS.format(what), site.op.origin.span)
 
 
-def _placed(site: symbolic_sites.Site, residence: Residence, telling: bool) -> symbolic_sites.Site:
+def _place_site(
+    site: symbolic_sites.Site, residence: Residence, telling: bool
+) -> symbolic_sites.Site:
     """A site in a task at a position; the loops of the tasks come last where it tells them, else
     not at all."""
     at, count = residence.depth + 1, len(residence.tasks)

@@ -50,7 +50,7 @@ def prove(
     parts = Parts(findings.evidence, ask=ask, budget=budget, told=told)
     for share in shares(findings.evidence.model):
         parts.prove(share)
-    return joined(findings.evidence, [parts.made()])
+    return joined(findings.evidence, [parts.combined_proof()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Parts:
         self._stopped = self._answering.answer(made) or self._stopped
         self._seconds += perf_counter() - start
 
-    def made(self) -> Part:
+    def combined_proof(self) -> Part:
         """Returns the proof of all shares so far."""
         return Part(
             tuple(self._mine),
@@ -138,7 +138,7 @@ def joined(evidence: Evidence, parts: Collection[Part]) -> Proof | Undecided:
     witness = joined_witness([part.witness for part in parts if part.witness is not None])
     depths = {name: depth for part in parts for name, depth in part.depths.items()}
     return Proof(
-        tuple(_named([one for _, one in placed])),
+        tuple(_name_answers([one for _, one in placed])),
         sum(part.isl_seconds for part in parts),
         sum(part.smt_seconds for part in parts),
         json_text(witness_json.to_json(witness)),
@@ -147,7 +147,7 @@ def joined(evidence: Evidence, parts: Collection[Part]) -> Proof | Undecided:
     )
 
 
-def _named(answered: Sequence[Answered]) -> Iterator[Answered]:
+def _name_answers(answered: Sequence[Answered]) -> Iterator[Answered]:
     """Gives each answer a name of its own."""
     names = names_apart(one.obligation.name for one in answered)
     for one, name in zip(answered, names, strict=True):
@@ -286,14 +286,14 @@ def analysed(
     if others > 0:
         turns = Turns(len(among))
         with turns, helping([partial(_help, analysis, among, turns)] * others) as helpers:
-            proved = _with(helpers, analysis, among, turns, told)
+            proved = _prove_with(helpers, analysis, among, turns, told)
         if isinstance(proved, Proof):
             return analysis.findings(), proved
     analysis.run(topics(analysis.model))
     return analysis.findings(), proved
 
 
-def _with(
+def _prove_with(
     helpers: Sequence[Helper],
     analysis: Analysis,
     among: Sequence[Share],
@@ -327,7 +327,7 @@ def _with(
 def _go_on(helpers: Sequence[Helper]) -> bool:
     """Tests whether no helper has found anything but a proof; takes their messages meanwhile, so
     that they need not wait."""
-    return all(None not in helper.told() for helper in helpers)
+    return all(None not in helper.take_messages() for helper in helpers)
 
 
 def _help(analysis: Analysis, among: Sequence[Share], turns: Turns, tell: Tell) -> None:
@@ -351,7 +351,7 @@ def _proved(
         stage("proving")
         parts.prove(among[turn])
         stage("analysing the order of accesses")
-    return parts.made()
+    return parts.combined_proof()
 
 
 def _clean(analysis: Analysis) -> bool:

@@ -149,22 +149,24 @@ class _Positions:
         loop = amir.Loop(
             Sym(POSITION), ir.Int(0), ir.CVar(count.name), (nest,), nest.origin, tasks=True
         )
-        residence = Residence(loop, tasks, depth, count, tuple(self.chosen(tasks[-1].body)))
+        residence = Residence(
+            loop, tasks, depth, count, tuple(self.task_conditions(tasks[-1].body))
+        )
         self.found.append(residence)
         self.beside |= {op: residence for op in ops if op is not nest}
         return [loop if op is nest else op for op in ops]
 
-    def chosen(self, block: amir.Block) -> Iterator[ir.BExpr]:
+    def task_conditions(self, block: amir.Block) -> Iterator[ir.BExpr]:
         """The conditions around the rest of a task, from its begin on."""
         if not block or not all(self.beside_all(op) for op in block[:-1]):
             return
         last = block[-1]
         match last:
             case amir.Loop(source=ir.Access()):
-                yield from self.chosen(last.body)
+                yield from self.task_conditions(last.body)
             case amir.Guard():
                 yield last.condition
-                yield from self.chosen(last.body)
+                yield from self.task_conditions(last.body)
             case _:
                 return
 

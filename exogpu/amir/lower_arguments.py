@@ -142,7 +142,7 @@ def statement_requirements(low: Lowering, stmt: ir.Stmt) -> Iterator[amir.Requir
     origin = origin_of(low, stmt)
     if together := convergent_groups(stmt, low.facts.scope.get(stmt), low.mechanisms):
         yield amir.Require(HazardKind.DIVERGENCE, None, (), (), origin, together)
-    for one in requirements.required(stmt, low.variables):
+    for one in requirements.required_conditions(stmt, low.variables):
         yield amir.Require(one.kind, one.variable, one.each, one.conditions, origin)
     yield from _by_holders(low, stmt, origin)
     if isinstance(stmt, ir.CallInstr):
@@ -214,7 +214,7 @@ def initialised_by_call(low: Lowering, call: ir.CallInstr, position: int) -> Ite
     argument, origin = call.arguments[position], origin_of(low, call)
     if isinstance(argument, ir.Access) and may_be_uninitialised(low, argument):
         for part in read_by_call(call, position):
-            yield from _around(part, amir.CheckInitialised(part.access, origin))
+            yield from _wrap(part, amir.CheckInitialised(part.access, origin))
 
 
 def initialises_by_call(low: Lowering, call: ir.CallInstr, position: int) -> Iterator[amir.Op]:
@@ -222,10 +222,10 @@ def initialises_by_call(low: Lowering, call: ir.CallInstr, position: int) -> Ite
     argument, origin = call.arguments[position], origin_of(low, call)
     if isinstance(argument, ir.Access) and may_be_uninitialised(low, argument):
         for part in written_by_call(call, position):
-            yield from _around(part, amir.Initialise(part.access, origin))
+            yield from _wrap(part, amir.Initialise(part.access, origin))
 
 
-def _around(part: Part | Overwritten, op: amir.Op) -> amir.Block:
+def _wrap(part: Part | Overwritten, op: amir.Op) -> amir.Block:
     """An operation in a part's loops and guards."""
     body: amir.Block = (op,)
     for guard in reversed(part.guards):
@@ -386,7 +386,7 @@ def _clearing(
             yield op
         elif shared:
             for one in written:
-                yield from _around(one, amir.Clear(True, one.access, op.origin))
+                yield from _wrap(one, amir.Clear(True, one.access, op.origin))
 
 
 def _with_bounds(ops: Iterator[amir.Op], inside: bool) -> Iterator[amir.Op]:

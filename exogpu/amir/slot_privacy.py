@@ -103,7 +103,7 @@ def with_comparisons(program: amir.Program) -> amir.Program:
     begun = {task.loop: _begin(task) for task in _Survey(program).tasks}
     if not any(begun.values()):
         return program
-    return replace(program, body=tuple(_begun(op, begun) for op in program.body))
+    return replace(program, body=tuple(_insert_requirements(op, begun) for op in program.body))
 
 
 def check_private_slots(program: amir.Program) -> None:
@@ -112,7 +112,7 @@ def check_private_slots(program: amir.Program) -> None:
     if not has_private_slots(program):
         return
     for task in _Survey(program).tasks:
-        stated = {*_stated(task.loop.body[1:])}
+        stated = {*_requirements_of(task.loop.body[1:])}
         for one in _comparisons(task):
             if (one.slots, one.condition) not in stated:
                 name = one.variable
@@ -124,7 +124,7 @@ def comparison_of(program: amir.Program, require: amir.Require) -> Comparison | 
     """Finds the comparison of slots, with its two accesses, that a Require of a program states."""
     for task in _Survey(program).tasks:
         begin = tuple(op for op in task.loop.body[1:] if require in operations((op,)))
-        stated = {*_stated(begin)}
+        stated = {*_requirements_of(begin)}
         for one in _comparisons(task):
             if (one.slots, one.condition) in stated:
                 return one
@@ -174,7 +174,7 @@ class _Survey:
                 raise PrivateSlotError(f"a slot that is private {what}", op.origin.span)
         match op:
             case amir.Loop():
-                self._block(op.body, self._inside(op, around))
+                self._block(op.body, self._enter_loop(op, around))
             case amir.Guard():
                 sizes = control_variables(op.condition) <= self._sizes
                 guards = (*around.guards, op.condition) if sizes else around.guards
@@ -191,7 +191,7 @@ class _Survey:
             case _:
                 pass
 
-    def _inside(self, loop: amir.Loop, around: _Scope) -> _Scope:
+    def _enter_loop(self, loop: amir.Loop, around: _Scope) -> _Scope:
         if is_task(loop):
             task = _Task(loop)
             self.tasks.append(task)
@@ -216,7 +216,7 @@ class _Survey:
         if resides and around.task is None:
             self._outside.setdefault(access.name, origin)
         for dim, coord in enumerate(access.coords):
-            read = _read(coord) & around.slots.keys()
+            read = _variables_read(coord) & around.slots.keys()
             slot = None
             if read:
                 if not resides:
@@ -232,7 +232,7 @@ class _Survey:
                 touched.append(Touch(slot, around.guards, origin))
 
 
-def _read(coord: ir.Coord) -> frozenset[Sym]:
+def _variables_read(coord: ir.Coord) -> frozenset[Sym]:
     if isinstance(coord, ir.Point):
         return control_variables(coord.at)
     return control_variables(coord.lo) | control_variables(coord.hi)
@@ -277,7 +277,7 @@ def _numbers(op: amir.Op) -> Iterator[tuple[str, frozenset[Sym]]]:
 
 
 def _all_read(access: ir.Access) -> frozenset[Sym]:
-    return frozenset[Sym]().union(*map(_read, access.coords))
+    return frozenset[Sym]().union(*map(_variables_read, access.coords))
 
 
 # --- what has to be required of it ------------------------------------------------------------
@@ -338,10 +338,10 @@ def _all_zero(count: int) -> ir.BExpr:
 def _begin(task: _Task) -> amir.Block:
     """The Requires with which a task begins."""
     executing = task.loop.body[0].origin.threads
-    return tuple(_required(one, executing) for one in _comparisons(task))
+    return tuple(_requirement(one, executing) for one in _comparisons(task))
 
 
-def _required(one: Comparison, executing: ThreadMap | None) -> amir.Op:
+def _requirement(one: Comparison, executing: ThreadMap | None) -> amir.Op:
     names = [Sym(f"slot_{slot.barrier.name.name}") for slot in one.slots]
     values = {number_of(at): ir.CVar(name) for at, name in enumerate(names)}
     origin = replace(one.second, threads=executing)
@@ -352,16 +352,16 @@ def _required(one: Comparison, executing: ThreadMap | None) -> amir.Op:
     return made
 
 
-def _begun(op: amir.Op, begun: Mapping[amir.Loop, amir.Block]) -> amir.Op:
+def _insert_requirements(op: amir.Op, begun: Mapping[amir.Loop, amir.Block]) -> amir.Op:
     if not isinstance(op, amir.Loop | amir.Guard):
         return op
-    body = tuple(_begun(inner, begun) for inner in op.body)
+    body = tuple(_insert_requirements(inner, begun) for inner in op.body)
     if isinstance(op, amir.Loop) and begun.get(op):
         body = (body[0], *begun[op], *body[1:])
     return op if body == op.body else replace(op, body=body)
 
 
-def _stated(block: amir.Block) -> Iterator[tuple[tuple[PrivateSlot, ...], ir.BExpr]]:
+def _requirements_of(block: amir.Block) -> Iterator[tuple[tuple[PrivateSlot, ...], ir.BExpr]]:
     """The slots and conditions of the Requires with which a block begins."""
     for op in block:
         slots: list[PrivateSlot] = []

@@ -66,7 +66,7 @@ class Layouts:
         self._declared = declarations(proc)
         self._cuda = {found.declaration.name: found for found in variables}
 
-    def of(self, name: Sym) -> Layout | None:
+    def layout_of(self, name: Sym) -> Layout | None:
         """None for what has no address: registers, host memory, grid constants."""
         declaration = self._declared[name]
         assert not isinstance(declaration, ir.BarrierAlloc | ir.WindowStmt)
@@ -142,7 +142,7 @@ def placements(site: Called, layouts: Layouts) -> Iterator[Demand]:
     A tensor map is made at the launch, whatever guards the call has.
     """
     for operand in window_arguments(site.call):
-        layout = layouts.of(operand.access.name)
+        layout = layouts.layout_of(operand.access.name)
         hardware = operand.param.operand
         if layout is None or hardware is None:
             continue
@@ -150,7 +150,7 @@ def placements(site: Called, layouts: Layouts) -> Iterator[Demand]:
         if operand.param.window is not None:
             domain, rules = site.launch, _mapped(what)
         elif hardware.placement is not None:
-            domain, rules = site.domain, _asked(what, hardware.placement)
+            domain, rules = site.domain, _relevant_rules(what, hardware.placement)
         else:
             continue
         for finding in rules:
@@ -165,7 +165,7 @@ def _mapped(what: Misplaced) -> Iterator[Misplaced]:
         yield replace(what, rule=Rule.MAP, bytes=GLOBAL_ALIGNMENT, dim=d)
 
 
-def _asked(what: Misplaced, asked: Placement) -> Iterator[Misplaced]:
+def _relevant_rules(what: Misplaced, asked: Placement) -> Iterator[Misplaced]:
     """Yields the rules that may break a placement."""
     for rule, multiple in ((Rule.ALIGN, asked.align), (Rule.ROWS, asked.rows)):
         if multiple > what.layout.base:
@@ -196,9 +196,11 @@ def judge(domain: Domain, finding: Misplaced) -> Judged:
             row = [*_firsts(access, layout)[:-1], ir.Int(0)] if layout.kept else []
             return _address_wrong(domain, layout, row, finding.bytes)
         case Rule.STRIDE | Rule.MAP:
-            return _stride_wrong(domain, _from(layout, finding.dim), finding.bytes // layout.item)
+            return _stride_wrong(
+                domain, _extents_from(layout, finding.dim), finding.bytes // layout.item
+            )
         case Rule.PITCH:
-            extents = _from(layout, finding.dim)[1:]
+            extents = _extents_from(layout, finding.dim)[1:]
             return Judged(_product_wrong(extents, finding.bytes // layout.item), ())
         case Rule.ADJACENT:
             return Judged(_gaps(access, layout, finding.dim), ())
@@ -213,7 +215,7 @@ def _gaps(access: ir.Access, layout: Layout, dim: int) -> ir.BExpr:
     return disjunction_of(compared("!=", own, whole) for own, whole in pairs)
 
 
-def _from(layout: Layout, dim: int) -> tuple[ir.CExpr, ...]:
+def _extents_from(layout: Layout, dim: int) -> tuple[ir.CExpr, ...]:
     """The extents from a dimension on."""
     return layout.extents[layout.kept.index(dim) :]
 
@@ -248,7 +250,7 @@ def _address_wrong(
         if terms:
             off = compared("!=", ir.Mod(reduce(ir.Add, terms), modulus), ir.Int(0))
             cases.append(conjunction_of((*case, off)))
-    return Judged(disjunction_of(cases), _known(domain, layout.extents, modulus))
+    return Judged(disjunction_of(cases), _remainder_conditions(domain, layout.extents, modulus))
 
 
 def _stride_wrong(domain: Domain, extents: Sequence[ir.CExpr], modulus: int) -> Judged:
@@ -256,10 +258,14 @@ def _stride_wrong(domain: Domain, extents: Sequence[ir.CExpr], modulus: int) -> 
     if modulus <= 1:
         return Judged(ir.Truth(False), ())
     cases = [case for case, strides in _strides(domain, extents, modulus) if strides[0]]
-    return Judged(disjunction_of(map(conjunction_of, cases)), _known(domain, extents, modulus))
+    return Judged(
+        disjunction_of(map(conjunction_of, cases)), _remainder_conditions(domain, extents, modulus)
+    )
 
 
-def _known(domain: Domain, extents: Sequence[ir.CExpr], modulus: int) -> tuple[ir.BExpr, ...]:
+def _remainder_conditions(
+    domain: Domain, extents: Sequence[ir.CExpr], modulus: int
+) -> tuple[ir.BExpr, ...]:
     """The extents have the remainders of which there are cases."""
     found: list[ir.BExpr] = []
     for extent in extents[1:]:

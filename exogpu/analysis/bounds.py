@@ -294,7 +294,7 @@ def _statement(stmt: ir.Stmt, scope: _Scope) -> Iterator[Bound]:
             for argument in stmt.arguments:
                 if isinstance(argument, ir.Access):
                     yield from _access(stmt, argument, scope)
-            yield from _called(stmt, scope)
+            yield from _callee_bounds(stmt, scope)
         case ir.Free() | ir.Fence() | ir.Pass():
             return
         case _:
@@ -334,7 +334,7 @@ def _body(stmt: ir.CallInstr, scope: _Scope) -> Iterator[Bound]:
     yield from _block(stmt.instr.body, _Scope(domain, views, stmt))
 
 
-def _called(stmt: ir.CallProc, scope: _Scope) -> Iterator[Bound]:
+def _callee_bounds(stmt: ir.CallProc, scope: _Scope) -> Iterator[Bound]:
     """The accesses of the procedure called, at the sizes of this call.
 
     They lie in its parameters' extents, as the windows passed do in their variables.  Where the

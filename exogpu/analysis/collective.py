@@ -91,15 +91,15 @@ class _Walk:
                 "use constants, and an `if` on the iterator for what depends on sizes",
             )
             lo, hi = 0, 1
-        return self.derived(
+        return self.derive_tiling(
             derive(tiling, unit, stmt.iterator, lo, max(0, hi - lo)), tiling, stmt.span
         )
 
     def warps(self, stmt: ir.Warps, tiling: Tiling, launch: ir.DeviceFunction) -> Tiling:
         found = derive_warps(tiling, launch.warps, stmt.group, stmt.lo, stmt.hi)
-        return self.derived(found, tiling, stmt.span)
+        return self.derive_tiling(found, tiling, stmt.span)
 
-    def derived(self, found: Tiling | TilingError, parent: Tiling, span: Span) -> Tiling:
+    def derive_tiling(self, found: Tiling | TilingError, parent: Tiling, span: Span) -> Tiling:
         if isinstance(found, TilingError):
             self.refuse(found.code, found.message, span, found.help)
             self.unknown = True

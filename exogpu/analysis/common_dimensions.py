@@ -43,14 +43,14 @@ def evaluate_unit(
 ) -> tuple[tuple[int, ...], tuple[int | None, ...]] | TilingError:
     """Domain and box of the unit in this launch; a box entry None is agnostic."""
 
-    def at(entry: Extent | None) -> int | None:
+    def entry_value(entry: Extent | None) -> int | None:
         if entry is None:
             return None
         value = entry.at(tiling.cluster_dim, tiling.block_dim)
         return int(value) if value.denominator == 1 and value > 0 else -1
 
-    domain = tuple(at(entry) or 0 for entry in unit.domain)
-    box = tuple(map(at, unit.box))
+    domain = tuple(entry_value(entry) or 0 for entry in unit.domain)
+    box = tuple(map(entry_value, unit.box))
     launch = f"clusterDim={tiling.cluster_dim}, blockDim={tiling.block_dim}"
     if min(domain) < 1 or any(n is not None and n < 1 for n in box):
         return TilingError(
@@ -190,7 +190,7 @@ def _split(dim: Dimension, factor: int) -> tuple[Dimension, Dimension] | None:
                 )
             )
         else:
-            cut = _cut(op, factor)
+            cut = _split_operator(op, factor)
             if cut is None:
                 return None
             outer.append(cut[0])
@@ -199,7 +199,7 @@ def _split(dim: Dimension, factor: int) -> tuple[Dimension, Dimension] | None:
     return Dimension(dim.extent // factor, tuple(outer)), Dimension(factor, tuple(inner))
 
 
-def _cut(op: DimOp, factor: int) -> tuple[DimOp, DimOp] | None:
+def _split_operator(op: DimOp, factor: int) -> tuple[DimOp, DimOp] | None:
     """An operator with a box below `factor` inside a box above it: quotient and remainder."""
     last = op.offset + (op.count - 1) * op.pitch + op.box - 1
     if op.offset // factor == last // factor:

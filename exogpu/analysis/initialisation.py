@@ -86,7 +86,7 @@ def _parts(
 def _in_caller(one: _Touched | _Box, argument: ir.Access, values: Mapping[Sym, ir.CExpr]) -> Part:
     """Translates a part of an operand to a part of the caller's variable."""
     if isinstance(one, _Box):
-        guards = [part for guard in one.guards for part in _known(guard, values)]
+        guards = [part for guard in one.guards for part in _guard_conditions(guard, values)]
         coords = _composed(argument.coords, one.coords, values)
         return Part((), tuple(guards), replace(argument, coords=coords, through=(), span=NOWHERE))
     names = {each.name: Sym(each.name.name) for each in one.each}
@@ -95,12 +95,12 @@ def _in_caller(one: _Touched | _Box, argument: ir.Access, values: Mapping[Sym, i
         quantifiers.Each(names[e.name], substitute(e.lo, inside), substitute(e.hi, inside))
         for e in one.each
     )
-    guards = [part for guard in one.guards for part in _known(guard, inside)]
+    guards = [part for guard in one.guards for part in _guard_conditions(guard, inside)]
     coords = _composed(argument.coords, tuple(map(ir.Point, one.indices)), inside)
     return Part(each, tuple(guards), replace(argument, coords=coords, through=(), span=NOWHERE))
 
 
-def _known(guard: ir.BExpr, values: Mapping[Sym, ir.CExpr]) -> tuple[ir.BExpr, ...]:
+def _guard_conditions(guard: ir.BExpr, values: Mapping[Sym, ir.CExpr]) -> tuple[ir.BExpr, ...]:
     """Splits a guard into conditions that all hold where it does."""
     return quantifiers.parts(quantifiers.fold_condition(substitute_bool(guard, values)))
 

@@ -61,7 +61,7 @@ def _stmt(stmt: ir.Stmt, scope: _Scope) -> Iterator[ir.Stmt]:
             extents = tuple(extent(c) for c in source.coords if isinstance(c, ir.Interval))
             scope.views[stmt.name] = Window(_access(stmt.source, scope), extents)
         case ir.CallProc():
-            yield from _called(stmt, scope)
+            yield from _callee_body(stmt, scope)
         case ir.For():
             lo, hi = substitute(stmt.lo, scope.control), substitute(stmt.hi, scope.control)
             name = _declare_iterator(stmt.iterator, scope)
@@ -115,7 +115,7 @@ def _mode(mode: ir.LoopMode, scope: _Scope) -> ir.LoopMode:
             return mode
 
 
-def _called(call: ir.CallProc, scope: _Scope) -> ir.Block:
+def _callee_body(call: ir.CallProc, scope: _Scope) -> ir.Block:
     """The body of the called procedure, its parameters replaced by the arguments."""
     inner = _Scope(fresh=True)
     windows: list[tuple[ir.DataParam, ir.Access]] = []

@@ -64,7 +64,7 @@ def _one_of(*conditions: ir.Compare) -> Iterator[ir.BExpr]:
 
 def check(proc: ir.Proc) -> Iterator[Diagnostic]:
     """The loads from arrays that change, in a procedure without windows and calls of procedures."""
-    writers = {name: stmt for stmt in walk(proc.body) for name in _written(stmt)}
+    writers = {name: stmt for stmt in walk(proc.body) for name in _variables_written(stmt)}
     params = {p.name for p in proc.params if isinstance(p, ir.DataParam)}
     for one in proc.contracts:
         if one.array in writers:
@@ -85,11 +85,11 @@ def check(proc: ir.Proc) -> Iterator[Diagnostic]:
             yield Diagnostic("S332", what, stmt.span, remedy, (note,))
 
 
-def _written(stmt: ir.Stmt) -> Iterator[Sym]:
+def _variables_written(stmt: ir.Stmt) -> Iterator[Sym]:
     match stmt:
         case ir.Assign() | ir.Reduce():
             yield stmt.target.name
         case ir.CallInstr():
-            yield from (one.access.name for one in window_arguments(stmt) if one.written)
+            yield from (one.access.name for one in window_arguments(stmt) if one.is_written)
         case _:
             return

@@ -84,7 +84,7 @@ def _overlap(
         )
         help = "pass the same window twice, or windows that have no element in common"
     else:
-        also = "writes" if second.written else "reads"
+        also = "writes" if second.is_written else "reads"
         message = f"{name} writes {one} and {also} {other}, which overlap: {at}both have {shared}"
         help = (
             f"let {second.param.name} be another variable, or a window that has no element in "
@@ -101,14 +101,14 @@ def _misplaced(
     extents = (control_variables(n) for n in layout.extents)
     relevant = _read_variables(finding.operand.access).union(*extents)
     at = at_instance(domain, point, relevant)
-    message = f"{_asked(finding)}: {at}{_describe_operand(finding, point)}"
+    message = f"{_demand_text(finding)}: {at}{_describe_operand(finding, point)}"
     declared = layout.declaration
     note = Note(f"{declared.name} is declared here", declared.span)
     help = _precondition(finding, domain) or _remedy(finding)
     return Diagnostic(ALIGN, message, finding.call.span, help, (note,))
 
 
-def _asked(finding: Misplaced) -> str:
+def _demand_text(finding: Misplaced) -> str:
     """Describes the instruction's demand."""
     name, window = finding.call.instr.name, _quote(finding.operand.access)
     match finding.rule:
@@ -138,7 +138,7 @@ def _describe_operand(finding: Misplaced, point: Mapping[Sym, int]) -> str:
     def byte(dims: Iterable[int]) -> int:
         """Returns the address of the window's first element, of these dimensions. A tensor map has
         none: it is made before there are the iterators that its windows read."""
-        return sum(strides[d] * evaluate(_first(access, d), point) for d in dims)
+        return sum(strides[d] * evaluate(_first_index(access, d), point) for d in dims)
 
     match finding.rule:
         case Rule.BASE:
@@ -211,7 +211,7 @@ def _remedy(finding: Misplaced) -> str:
             assert_never(finding.rule)
 
 
-def _first(access: ir.Access, dim: int) -> ir.CExpr:
+def _first_index(access: ir.Access, dim: int) -> ir.CExpr:
     coord = access.coords[dim]
     return coord.lo if isinstance(coord, ir.Interval) else coord.at
 

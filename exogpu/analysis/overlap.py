@@ -44,8 +44,8 @@ def overlaps(
     """Yields forbidden overlaps of a call for all its instances: a domain, a condition, and the
     overlap."""
     for pair in combinations(window_arguments(site.call), 2):
-        first, second = sorted(pair, key=lambda o: not o.written)
-        if first.access.name != second.access.name or not first.written:
+        first, second = sorted(pair, key=lambda o: not o.is_written)
+        if first.access.name != second.access.name or not first.is_written:
             continue
         variable = declared[first.access.name]
         domain, element, both = common_element(
@@ -53,7 +53,7 @@ def overlaps(
         )
         in_place = {first.param.name, second.param.name} <= site.call.instr.in_place
         if in_place:
-            both.append(_elsewhere(first.access, second.access, element))
+            both.append(_index_difference(first.access, second.access, element))
         found = Overlap(site.call, variable, first, second, element, in_place)
         yield domain, conjunction(both), found
 
@@ -63,7 +63,7 @@ def common_element(
 ) -> tuple[Domain, tuple[Sym, ...], list[str]]:
     """The domain with an element of a variable, and that two windows of the variable have it."""
     domain, element = _elements(domain, shape)
-    return domain, element, [*_inside(first, element), *_inside(second, element)]
+    return domain, element, [*_membership(first, element), *_membership(second, element)]
 
 
 def disjoint(found: Overlap) -> ir.BExpr:
@@ -119,7 +119,7 @@ def _elements(domain: Domain, shape: tuple[ir.CExpr, ...]) -> tuple[Domain, tupl
     return domain, names
 
 
-def _inside(access: ir.Access, element: tuple[Sym, ...]) -> Iterator[str]:
+def _membership(access: ir.Access, element: tuple[Sym, ...]) -> Iterator[str]:
     """The element is one of the window."""
     for coord, index in zip(access.coords, element, strict=True):
         if isinstance(coord, ir.Point):
@@ -128,7 +128,7 @@ def _inside(access: ir.Access, element: tuple[Sym, ...]) -> Iterator[str]:
             yield in_range(index, coord.lo, coord.hi)
 
 
-def _elsewhere(first: ir.Access, second: ir.Access, element: tuple[Sym, ...]) -> str:
+def _index_difference(first: ir.Access, second: ir.Access, element: tuple[Sym, ...]) -> str:
     """The element has different indices in the two windows, which have the same extents."""
     differ = [
         f"{one} != {other}"

@@ -109,9 +109,9 @@ class _Collect:
                     span = access.span if access.span.line else stmt.span
                     found = self.uses.setdefault(access.name, [])
                     found.append(Use(stmt, access, place, span, at))
-            self.inside(stmt, iterators, known)
+            self.visit_inside(stmt, iterators, known)
 
-    def inside(self, stmt: ir.Stmt, iterators: tuple[Sym, ...], known: _Conditions) -> None:
+    def visit_inside(self, stmt: ir.Stmt, iterators: tuple[Sym, ...], known: _Conditions) -> None:
         match stmt:
             case ir.For():
                 read = control_variables(stmt.lo) | control_variables(stmt.hi) | {stmt.iterator}
@@ -147,10 +147,10 @@ def _accesses(
             for at, argument in enumerate(stmt.arguments):
                 if isinstance(argument, ir.Access):
                     loops = facts.operands.get((stmt, at))
-                    yield distributed(argument, loops), _within(where, loops), at
+                    yield distributed(argument, loops), _enter_loops(where, loops), at
             if stmt.trailing is not None:
                 loops = facts.trailing.get(stmt)
-                yield distributed(stmt.trailing, loops), _within(where, loops), None
+                yield distributed(stmt.trailing, loops), _enter_loops(where, loops), None
         case ir.Arrive():
             for target in stmt.targets:
                 yield target, where, None
@@ -160,7 +160,7 @@ def _accesses(
             return
 
 
-def _within(where: Where, loops: Desugared | None) -> Where:
+def _enter_loops(where: Where, loops: Desugared | None) -> Where:
     if loops is None:
         return where
     return replace(where, tiling=loops.tiling, iterators=(*where.iterators, *loops.iterators))

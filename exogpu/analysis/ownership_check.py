@@ -63,7 +63,7 @@ def strangers(declared: ownership.Declared, alloc: ir.Alloc) -> Iterator[Diagnos
             return
         point = _stranger(use, found)
         if point is not None:
-            yield _refused(use, alloc, found, point)
+            yield _ownership_diagnostic(use, alloc, found, point)
             return
 
 
@@ -97,7 +97,7 @@ def _smallest(count: int, condition: str) -> tuple[int, ...] | None:
     return None if found is None else tuple(found.values())
 
 
-def _refused(
+def _ownership_diagnostic(
     use: ownership.Use, alloc: ir.Alloc, found: Fragment, point: dict[str, int]
 ) -> Diagnostic:
     rank = len(found.shape)
@@ -192,7 +192,7 @@ def check_owners(
             return
 
 
-def _shared(declared: ownership.Declared, owning: Owning) -> bool:
+def _is_shared_by_ctas(declared: ownership.Declared, owning: Owning) -> bool:
     """Tests whether the variable is data that could be in memory which all CTAs access."""
     return owning.unit == "CTA" and isinstance(declared.declaration, ir.Alloc)
 
@@ -216,7 +216,7 @@ def _one_use(
             one.use.span,
             f"give {declared.declaration.name} a dimension over those {owning.unit}s and index "
             "it with the iterator that divides them"
-            + (", or declare it @ CudaSmemCluster" if _shared(declared, owning) else ""),
+            + (", or declare it @ CudaSmemCluster" if _is_shared_by_ctas(declared, owning) else ""),
             (Note("allocated here", declared.declaration.span),),
         )
     if owning.whole and owning.size > 1 and not is_scalar(one.use):

@@ -101,7 +101,7 @@ class _Launch:
         if not self.found:
             for task in self.tasks:
                 for (name, _), indices in task.indexed.items():
-                    yield from self._apart(task, name, indices)
+                    yield from self._mixed_indices(task, name, indices)
 
     def _find_tasks(self, stmt: ir.Stmt, loops: tuple[ir.For, ...]) -> None:
         if not isinstance(stmt, ir.For) or stmt.mode != ir.CudaTasks():
@@ -160,7 +160,7 @@ class _Launch:
                 self._refuse(bound[name], what, span)
         for access in walk.accesses(stmt):
             for dim, coord in enumerate(access.coords):
-                read = sorted(_read(coord) & bound.keys(), key=lambda name: name.number)
+                read = sorted(_variables_read(coord) & bound.keys(), key=lambda name: name.number)
                 one = None
                 if read:
                     one = bound[read[0]]
@@ -211,7 +211,9 @@ class _Launch:
 
     # --- several ways to one memory ---------------------------------------------------------
 
-    def _apart(self, task: _Task, name: Sym, indices: Sequence[_Index]) -> Iterator[Diagnostic]:
+    def _mixed_indices(
+        self, task: _Task, name: Sym, indices: Sequence[_Index]
+    ) -> Iterator[Diagnostic]:
         """Memory that is indexed by a slot, and by what is another number to it in another task."""
         by_slot = [one for one in indices if one.bound is not None]
         if not by_slot:
@@ -229,7 +231,7 @@ class _Launch:
         if another is not None and (one.barrier, one.ring) == (another.barrier, another.ring):
             return None
         like = another is not None and one.ring == another.ring
-        for sizes in self._tried():
+        for sizes in self._small_sizes():
             if not all(walk.holds(guard, sizes) for guard in other.guards):
                 continue
             counted = self._in_a_task(task, one.barrier, sizes)
@@ -242,10 +244,10 @@ class _Launch:
                     continue  # Something is forgotten, which a check says better.
                 return _unlike(name, first, other, counted, against, _sizes_text(sizes))
             if not like and (counted % one.ring or against % (another.ring if another else 1)):
-                return _mixed(name, first, other, counted, _sizes_text(sizes))
+                return _mixed_diagnostic(name, first, other, counted, _sizes_text(sizes))
         return None
 
-    def _tried(self) -> Iterator[dict[Sym, int]]:
+    def _small_sizes(self) -> Iterator[dict[Sym, int]]:
         """Small sizes that the preconditions admit."""
         params = [p for p in self.proc.params if isinstance(p, ir.ControlParam)]
         moduli = {d for condition in self.proc.preconditions for d in _moduli(condition)}
@@ -300,7 +302,7 @@ def _unlike(
         "D529",
         f"{name} is indexed by {one.name} and by {another.name}, and a task arrives "
         f"{_times(counted)} on {one.barrier.name} and {_times(against)} on {another.barrier.name}"
-        f"{_where(at)}: in the next task of the cluster the two slots differ in another way",
+        f"{_place_text(at)}: in the next task of the cluster the two slots differ in another way",
         other.access.span,
         f"index {name} by slots of barriers on which each task arrives equally often, or of one "
         "barrier alone",
@@ -308,7 +310,7 @@ def _unlike(
     )
 
 
-def _mixed(name: Sym, first: _Index, other: _Index, counted: int, at: str) -> Diagnostic:
+def _mixed_diagnostic(name: Sym, first: _Index, other: _Index, counted: int, at: str) -> Diagnostic:
     one, another = first.bound, other.bound
     assert one is not None
     barrier, ring = one.barrier.name, one.ring
@@ -318,7 +320,7 @@ def _mixed(name: Sym, first: _Index, other: _Index, counted: int, at: str) -> Di
     return Diagnostic(
         "D529",
         f"{name} is indexed by {one.name}, which is another number in another task of the cluster "
-        f"(a task arrives {_times(counted)} on {barrier}{_where(at)}), and here {by}",
+        f"(a task arrives {_times(counted)} on {barrier}{_place_text(at)}), and here {by}",
         other.access.span,
         f"index {name} by a slot here too, {name}[slot(b), ...] of the barrier b that counts these "
         f"accesses; or let each task arrive on {barrier} a multiple of {ring} times",
@@ -330,14 +332,14 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _where(at: str) -> str:
+def _place_text(at: str) -> str:
     return f" at {at}" if at else ""
 
 
 # --- expressions --------------------------------------------------------------------------------
 
 
-def _read(coord: ir.Coord) -> frozenset[Sym]:
+def _variables_read(coord: ir.Coord) -> frozenset[Sym]:
     if isinstance(coord, ir.Point):
         return walk.control_variables(coord.at)
     return walk.control_variables(coord.lo) | walk.control_variables(coord.hi)

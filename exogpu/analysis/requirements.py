@@ -163,7 +163,7 @@ class Required:
 # --- what a statement requires --------------------------------------------------------------
 
 
-def required(stmt: ir.Stmt, declared: Mapping[Sym, Variable]) -> Iterator[Required]:
+def required_conditions(stmt: ir.Stmt, declared: Mapping[Sym, Variable]) -> Iterator[Required]:
     """Yields the bounds conditions of a statement of an inlined procedure, beside those of its
     records: windows lie inside their variables."""
     match stmt:
@@ -232,7 +232,7 @@ def _call(call: ir.CallInstr, declared: Mapping[Sym, Variable]) -> Iterator[Requ
             continue
         for each, guards, access in accesses_of_parameter(instr.body, param.name, (), ()):
             indices = tuple(substitute(i, values) for i in indices_of(access))
-            sides = tuple(_inside(argument, declared[argument.name], indices))
+            sides = tuple(_window_conditions(argument, declared[argument.name], indices))
             guarded = [substitute_bool(guard, values) for guard in guards]
             bound = tuple(
                 quantifiers.Each(e.name, substitute(e.lo, values), substitute(e.hi, values))
@@ -277,7 +277,7 @@ def _contract(call: ir.CallInstr, values: Mapping[Sym, ir.CExpr]) -> Iterator[ir
                 yield quantifiers.compared("==", one, substitute(asked, values))
 
 
-def _inside(
+def _window_conditions(
     argument: ir.Access, variable: Variable, indices: tuple[ir.CExpr, ...]
 ) -> Iterator[quantifiers.Side]:
     """The element with these indices in a window lies in its variable and the windows between."""

@@ -25,7 +25,7 @@ def check_sizes(proc: ir.Proc, sizes: Mapping[str, int]) -> tuple[Diagnostic, ..
         return wrong
     params = {p.name.name: p for p in controls(proc)}
     found = [_unknown(proc, name, params) for name in sizes if name not in params]
-    found += _missing(proc, [p for name, p in params.items() if name not in sizes], sizes)
+    found += _missing_sizes(proc, [p for name, p in params.items() if name not in sizes], sizes)
     given = {p.name: sizes[name] for name, p in params.items() if name in sizes}
     too_small = [
         problem
@@ -33,7 +33,7 @@ def check_sizes(proc: ir.Proc, sizes: Mapping[str, int]) -> tuple[Diagnostic, ..
         if param.name in given
         for problem in _too_small(proc, param, given[param.name])
     ]
-    return (*found, *too_small, *(() if too_small else _broken(proc, given)))
+    return (*found, *too_small, *(() if too_small else _precondition_diagnostics(proc, given)))
 
 
 def _no_integers(proc: ir.Proc, sizes: Mapping[str, object]) -> Iterator[Diagnostic]:
@@ -61,7 +61,7 @@ def _unknown(proc: ir.Proc, name: str, params: Iterable[str]) -> Diagnostic:
     return Diagnostic("X901", f"{proc.name} has no size {name}", proc.span, remedy)
 
 
-def _missing(
+def _missing_sizes(
     proc: ir.Proc, params: list[ir.ControlParam], sizes: Mapping[str, int]
 ) -> list[Diagnostic]:
     if not params:
@@ -100,7 +100,7 @@ def _too_small(proc: ir.Proc, param: ir.ControlParam, value: int) -> list[Diagno
     ]
 
 
-def _broken(proc: ir.Proc, given: Mapping[Sym, int]) -> list[Diagnostic]:
+def _precondition_diagnostics(proc: ir.Proc, given: Mapping[Sym, int]) -> list[Diagnostic]:
     return [
         _precondition(proc, condition, given)
         for precondition in proc.preconditions

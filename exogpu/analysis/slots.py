@@ -114,13 +114,13 @@ class _Tally:
                 case Guarded():
                     yield from self.block(part.body, dict(before))
                 case Repeated() if any(isinstance(inner, Place) for inner in _all(part.body)):
-                    yield from self.block(part.body, dict(self.inside(part, before)))
+                    yield from self.block(part.body, dict(self.counts_inside(part, before)))
                 case Repeated() | Arrival():
                     pass
             for element in self.elements:
-                before[element] = self.after(part, element, before[element])
+                before[element] = self.count_after(part, element, before[element])
 
-    def after(self, part: Part, element: Element, count: ir.CExpr | None) -> ir.CExpr | None:
+    def count_after(self, part: Part, element: Element, count: ir.CExpr | None) -> ir.CExpr | None:
         """Returns the count before the end of a part; None where it is no expression."""
         try:
             total = self.total(part, element, {})
@@ -128,7 +128,7 @@ class _Tally:
             return None
         return ir.Add(count, ir.Int(total)) if count is not None and total else count
 
-    def inside(
+    def counts_inside(
         self, loop: Repeated, before: Mapping[Element, ir.CExpr | None]
     ) -> Iterator[tuple[Element, ir.CExpr | None]]:
         """Yields the counts before an iteration of a loop."""
@@ -137,14 +137,16 @@ class _Tally:
                 yield element, count
                 continue
             try:
-                each = self.within(loop.body, element, {})
+                each = self.count_within(loop.body, element, {})
             except UncountedError:
                 yield element, None
                 continue
             done = ir.Sub(ir.CVar(loop.iterator), loop.lo)
             yield element, ir.Add(count, ir.Mul(each, done)) if each else count
 
-    def within(self, body: Sequence[Part], element: Element, values: Mapping[Sym, int]) -> int:
+    def count_within(
+        self, body: Sequence[Part], element: Element, values: Mapping[Sym, int]
+    ) -> int:
         """Counts the Arrives in a block, when these iterators have these values and no other
         matters."""
         return sum(self.total(part, element, values) for part in body)
@@ -172,19 +174,19 @@ class _Tally:
             case _:
                 return 0
         if isinstance(part, Guarded):
-            each = self.within(part.body, element, values)
+            each = self.count_within(part.body, element, values)
             return each if each == 0 or holds(part.condition, known) else 0
         if _is_single(part):
             try:
-                return self.within(part.body, element, values)
+                return self.count_within(part.body, element, values)
             except UncountedError:
                 pass  # Its iterator may matter.
         iterations = range(evaluate(part.lo, known), evaluate(part.hi, known))
         try:
-            return self.within(part.body, element, values) * len(iterations)
+            return self.count_within(part.body, element, values) * len(iterations)
         except UncountedError:
             at = ({**values, part.iterator: value} for value in iterations)
-            return sum(self.within(part.body, element, one) for one in at)
+            return sum(self.count_within(part.body, element, one) for one in at)
 
 
 # Slots of arrays of mbarriers: each element has had as many Arrives (decision `slots`).
@@ -202,7 +204,7 @@ Path = tuple[ir.Stmt, ...]
 def check(proc: ir.Proc) -> Iterator[Diagnostic]:
     """The slots of arrays whose elements may have different numbers of Arrives."""
     shapes = {s.name: s.shape for s in walk(proc.body) if isinstance(s, ir.BarrierAlloc)}
-    placed = [*_placed(proc.body, ())]
+    placed = [*_statement_paths(proc.body, ())]
     for slot, around in placed:
         if not isinstance(slot, ir.For) or not isinstance(slot.mode, ir.Slot):
             continue
@@ -217,11 +219,11 @@ def check(proc: ir.Proc) -> Iterator[Diagnostic]:
                     break
 
 
-def _placed(block: ir.Block, around: Path) -> Iterator[tuple[ir.Stmt, Path]]:
+def _statement_paths(block: ir.Block, around: Path) -> Iterator[tuple[ir.Stmt, Path]]:
     for stmt in block:
         yield stmt, around
         for inside in blocks(stmt):
-            yield from _placed(inside, (*around, stmt))
+            yield from _statement_paths(inside, (*around, stmt))
 
 
 def _all_elements(arrive: ir.Arrive, path: Path, shape: tuple[object, ...]) -> set[ir.Stmt] | None:
@@ -249,14 +251,14 @@ def _all_elements(arrive: ir.Arrive, path: Path, shape: tuple[object, ...]) -> s
         elif isinstance(stmt, ir.If):
             read = control_variables(stmt.condition)
         if isinstance(stmt, ir.For) and isinstance(stmt.mode, ir.Loaded):
-            if (read | _read(stmt.mode.source)) & telling:
+            if (read | _variables_read(stmt.mode.source)) & telling:
                 telling.add(stmt.iterator)
         elif read & telling:
             return None
     return set(over.values())
 
 
-def _read(access: ir.Access) -> frozenset[Sym]:
+def _variables_read(access: ir.Access) -> frozenset[Sym]:
     ends = (c.at if isinstance(c, ir.Point) else c.lo for c in access.coords)
     return frozenset[Sym]().union(*map(control_variables, ends))
 

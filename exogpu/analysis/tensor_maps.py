@@ -36,7 +36,7 @@ def check(proc: ir.Proc) -> Iterator[Diagnostic]:
             shape = declared[argument.name].shape
             for window in argument.through:
                 if not is_whole(window, argument, shape):
-                    yield _refused(argument, window, shape)
+                    yield _window_diagnostic(argument, window, shape)
                     break
 
 
@@ -72,7 +72,9 @@ def _declared(proc: ir.Proc) -> Mapping[Sym, ir.DataParam | ir.Alloc | ir.Barrie
     return params | inside
 
 
-def _refused(access: ir.Access, window: ir.Through, shape: Sequence[ir.CExpr]) -> Diagnostic:
+def _window_diagnostic(
+    access: ir.Access, window: ir.Through, shape: Sequence[ir.CExpr]
+) -> Diagnostic:
     part, whole = (", ".join(map(quote, extents)) for extents in (window.extents, shape))
     message = (
         f"this tensor map is of a window [{part}] of {access.name.name}[{whole}]: TMA reads and "

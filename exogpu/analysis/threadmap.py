@@ -41,7 +41,7 @@ class Digit:
     extent: int
     size: int
 
-    def of(self, thread: int) -> int:
+    def digit_of(self, thread: int) -> int:
         """The digit of a thread."""
         return thread // self.pitch % self.extent
 
@@ -50,7 +50,7 @@ def left_behind(digits: Sequence[Digit], executing: Collection[int]) -> bool:
     """Tests whether some thread executes a statement that another of its group does not."""
     groups: dict[tuple[int, ...], int] = {}
     for thread in executing:
-        blocks = tuple(d.of(thread) // d.size for d in digits)
+        blocks = tuple(d.digit_of(thread) // d.size for d in digits)
         if all(block < d.extent // d.size for block, d in zip(blocks, digits, strict=True)):
             groups[blocks] = groups.get(blocks, 0) + 1
     whole = prod(digit.size for digit in digits)

@@ -336,7 +336,7 @@ def _parent(
 ) -> PassedOn | None:
     """The first sync that made the access visible to these threads; None where they made it."""
     record = journey.record
-    pre = literal_records.taken(op.transitive, op.pre, record)
+    pre = literal_records.taken_timelines(op.transitive, op.pre, record)
     if record.timeline in pre and literal_records.shares(record.own, threads):
         return None
     for passed in journey.passed:

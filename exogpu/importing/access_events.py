@@ -141,7 +141,7 @@ def _index(at: Translator, operation: Operation, low: Lowering) -> None:
     at.views[operation.results[0]] = View(view.buffer, slot)
 
 
-def _same(at: Translator, operation: Operation, low: Lowering) -> None:
+def _alias_view(at: Translator, operation: Operation, low: Lowering) -> None:
     view = at.view(operation.operands[0], operation)
     part = view.part or operation.name == "ttg.memdesc_subslice"
     at.views[operation.results[0]] = View(view.buffer, view.slot, part, True)
@@ -169,7 +169,7 @@ def _init(at: Translator, operation: Operation, low: Lowering) -> None:
         slot.array, slot.index.constant, int(count[1]), at.span(operation), once=once
     )
     if begins and at.barriers[slot.array].shares:
-        at.words(operation, slot.array)
+        at.write_barrier_words(operation, slot.array)
 
 
 def _invalidate(at: Translator, operation: Operation, low: Lowering) -> None:
@@ -177,7 +177,7 @@ def _invalidate(at: Translator, operation: Operation, low: Lowering) -> None:
     once = at.unconditional and not at.parted
     element = slot.index.constant
     if at.mbarriers.invalidate(slot.array, element, at.span(operation), once=once):
-        at.words(operation, slot.array)
+        at.write_barrier_words(operation, slot.array)
 
 
 def _expect(at: Translator, operation: Operation, low: Lowering) -> None:
@@ -349,24 +349,24 @@ def _dot_wait(at: Translator, operation: Operation, low: Lowering) -> None:
             at.views[result] = at.views[operand]
 
 
-def _nothing(at: Translator, operation: Operation, low: Lowering) -> None:
+def _skip(at: Translator, operation: Operation, low: Lowering) -> None:
     """Translates an operation that accesses no shared memory; it may read accumulators."""
     at.use(operation)
 
 
 Handler = Callable[["Translator", Operation, Lowering], None]
 HANDLERS: Final[Mapping[str, Handler]] = {
-    "tt.load": _nothing,
-    "tt.store": _nothing,
+    "tt.load": _skip,
+    "tt.store": _skip,
     "ttg.local_alloc": _local_alloc,
-    "ttg.local_dealloc": _nothing,
+    "ttg.local_dealloc": _skip,
     "ttg.local_load": _local_load,
     "ttg.local_store": _local_store,
     "ttg.memdesc_index": _index,
-    "ttg.memdesc_trans": _same,
-    "ttg.memdesc_reshape": _same,
-    "ttg.memdesc_reinterpret": _same,
-    "ttg.memdesc_subslice": _same,
+    "ttg.memdesc_trans": _alias_view,
+    "ttg.memdesc_reshape": _alias_view,
+    "ttg.memdesc_reinterpret": _alias_view,
+    "ttg.memdesc_subslice": _alias_view,
     "ttg.barrier": _barrier,
     "ttng.fence_async_shared": _proxy_fence,
     "ttng.init_barrier": _init,

@@ -34,7 +34,7 @@ def balance_arrivals(
     return (*items, *added), tuple(arrays)
 
 
-def _on(event: role_events.Event, array: str, element: int | None = None) -> bool:
+def _is_event_on(event: role_events.Event, array: str, element: int | None = None) -> bool:
     slot = getattr(event, "barrier", None)
     if not isinstance(slot, role_events.Slot) or slot.array != array:
         return False
@@ -63,19 +63,19 @@ def _left_out(items: Sequence[role_events.Item], array: str) -> Iterator[role_ev
             if step.event.barrier.array != array or step.guard == polynomial_values.TRUE:
                 continue
             assert isinstance(loop, role_events.Loop)
-            first = _first(step.guard, loop)
+            first = _first_iteration(step.guard, loop)
             for at in range(first if first is not None and first <= MOST else 0):
                 last: dict[polynomial_values.Atom, polynomial_values.Value] = {
                     loop.counter: loop.trips + at
                 }
-                slot = role_events.Slot(array, step.event.barrier.index.replaced(last))
+                slot = role_events.Slot(array, step.event.barrier.index.substitute(last))
                 runs = polynomial_values.compare(
                     "<=", polynomial_values.integer_value((first or 0) - at) - loop.trips
                 )
                 yield replace(step, event=role_events.Signal(slot), guard=runs)
 
 
-def _first(guard: polynomial_values.Condition, loop: role_events.Loop) -> int | None:
+def _first_iteration(guard: polynomial_values.Condition, loop: role_events.Loop) -> int | None:
     """The first iteration in which `counter >= c` holds."""
     if not isinstance(guard, polynomial_values.Compare) or guard.op != "<=":
         return None
@@ -93,7 +93,7 @@ def _left_over(
 def _of_element(
     items: Sequence[role_events.Item], array: str, use: Use, element: int | None
 ) -> Iterator[role_events.Item]:
-    own = [step for step in steps(items) if _on(step.event, array, element)]
+    own = [step for step in steps(items) if _is_event_on(step.event, array, element)]
     waits = {one.role: one for one in own if isinstance(one.event, role_events.Wait)}
     arrivals = {
         one.role: one
@@ -121,10 +121,10 @@ def _of_element(
         if waited is None:
             continue
         if polynomial_values.is_natural(arrived - waited):
-            yield from _repeated(wait, waited, arrived - waited, use, element)
+            yield from _repeat_step(wait, waited, arrived - waited, use, element)
         elif polynomial_values.is_natural(waited - arrived) and len(waits) == 1:
             for arrive in arrivals.values():
-                yield from _repeated(arrive, arrived, waited - arrived, use, element)
+                yield from _repeat_step(arrive, arrived, waited - arrived, use, element)
 
 
 def _arrives(event: role_events.Event) -> bool:
@@ -144,7 +144,7 @@ def _count(
 ) -> polynomial_values.Value | None:
     """Counts the events of a kind that a role executes on an array, or on an element of it."""
     mine = _of_role(items, role)
-    return total(mine, lambda event: kind(event) and _on(event, array, element))
+    return total(mine, lambda event: kind(event) and _is_event_on(event, array, element))
 
 
 def _of_role(items: Sequence[role_events.Item], role: str) -> list[role_events.Item]:
@@ -160,7 +160,7 @@ def _of_role(items: Sequence[role_events.Item], role: str) -> list[role_events.I
     return found
 
 
-def _repeated(
+def _repeat_step(
     step: role_events.Step,
     before: polynomial_values.Value,
     count: polynomial_values.Value,

@@ -93,7 +93,7 @@ def wgmma(operands: tuple[Extents, ...]) -> ir.Instr:
         for name, extents in zip("ab" if len(operands) > 1 else "b", operands, strict=True)
     )
 
-    def added(at: Sequence[types.Sym]) -> ir.Block:
+    def add_element(at: Sequence[types.Sym]) -> ir.Block:
         target = _element(result, at)
         if not sources:
             return (ir.Reduce(target, ir.Const(0.0)),)
@@ -104,7 +104,7 @@ def wgmma(operands: tuple[Extents, ...]) -> ir.Instr:
         )
 
     x, y = types.Sym("x"), types.Sym("y")
-    body = _loop(x, ROWS, _loop(y, COLUMNS, added((x, y))))
+    body = _loop(x, ROWS, _loop(y, COLUMNS, add_element((x, y))))
     modes = (types.AccessMode.READ_WRITE, *(types.AccessMode.READ for _ in sources))
     return _instr("wgmma", cuda_warpgroup, (result, *sources), modes, body)
 

@@ -29,9 +29,9 @@ class Watched:
         for text in dict.fromkeys(self.ttgir):
             found = re.search(r"tt\.func public @([\w$.]+)", text)
             name = found[1] if found else "kernel"
-            yield name, partial(self._placed, name, text, version)
+            yield name, partial(self._compile_text, name, text, version)
 
-    def _placed(self, name: str, text: str, version: str) -> Compiled:
+    def _compile_text(self, name: str, text: str, version: str) -> Compiled:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"{name}.ttgir"
             path.write_text(text)

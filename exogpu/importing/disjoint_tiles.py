@@ -37,15 +37,17 @@ def assumed_tiles(
     Programs are told apart by their ids on these axes of the grid; without axes there is only one.
     """
     stores = list(_stores(items, (), ()))
-    shared = _shared(sizes, arguments)
+    shared = _shared_variables(sizes, arguments)
     for tensor in dict.fromkeys(one.tensor for one in stores):
         own = [one for one in stores if one.tensor == tensor]
         name = tensor.strip("%")
         pairs = [(one, other) for at, one in enumerate(own) for other in own[at:]]
         programs = [polynomial_values.Variable(f"program{axis}", natural=True) for axis in axes]
-        if axes and not all(_apart(one, other, sizes, shared, programs) for one, other in pairs):
+        if axes and not all(
+            _are_disjoint(one, other, sizes, shared, programs) for one, other in pairs
+        ):
             yield f"programs store different tiles of {name}"
-        if not all(_apart(one, other, sizes, shared, ()) for one, other in pairs):
+        if not all(_are_disjoint(one, other, sizes, shared, ()) for one, other in pairs):
             yield f"a program stores each tile of {name} once"
 
 
@@ -72,7 +74,7 @@ def collision(
     programs on axes of the grid that the kernel does not read, since there may be only one.
     """
     stores = list(_stores(items, (), ()))
-    shared = _shared(sizes, arguments)
+    shared = _shared_variables(sizes, arguments)
     pairs = [(a, b) for at, a in enumerate(stores) for b in stores[at:] if a.tensor == b.tensor]
     every = [polynomial_values.Variable(f"program{axis}", natural=True) for axis in axes]
     for one, other in pairs:
@@ -150,7 +152,7 @@ def _near(
         found: list[polynomial_values.Condition] = []
         for here, there, extent in pairs:
             assert here is not None and there is not None
-            distance = here - there.replaced(by)
+            distance = here - there.substitute(by)
             found.append(polynomial_values.compare("<=", distance - (extent - 1)))
             found.append(polynomial_values.compare("<=", distance * -1 - (extent - 1)))
         return tuple(found)
@@ -178,7 +180,7 @@ def _stores(
                 pass
 
 
-def _shared(sizes: Sequence[Size], arguments: frozenset[str]) -> frozenset[str]:
+def _shared_variables(sizes: Sequence[Size], arguments: frozenset[str]) -> frozenset[str]:
     """The variables that all programs have alike."""
     found = set(arguments) | {f"programs{axis}" for axis in range(3)}
     for size in sizes:
@@ -187,7 +189,7 @@ def _shared(sizes: Sequence[Size], arguments: frozenset[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _apart(
+def _are_disjoint(
     one: Store,
     other: Store,
     sizes: Sequence[Size],
@@ -284,8 +286,8 @@ def _of_sizes(
     found: list[polynomial_values.Condition] = []
     for size in sizes:
         count, trips = (
-            polynomial_values.atom_value(size.variable).replaced(by),
-            size.trips.value.replaced(by),
+            polynomial_values.atom_value(size.variable).substitute(by),
+            size.trips.value.substitute(by),
         )
         exact, none = (
             polynomial_values.compare("==", count - trips),

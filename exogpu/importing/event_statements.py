@@ -95,7 +95,7 @@ class Statements:
                 fence = ir.Fence(IN_ORDER, BOTH_PROXIES, span=span)
                 if self.plan.by_warps:
                     return self._each_warp(step, (fence,))
-                return self._each(step, lambda t: (fence,))
+                return self._thread_loop(step, lambda t: (fence,))
             case role_events.Load():
                 return self._load(step, event, facts)
             case role_events.Store():
@@ -123,18 +123,20 @@ class Statements:
                 wait = ir.Await(group, timeline, event.pending, span=span)
                 return self._elected(step, (wait,))
             case role_events.AsyncCopy():
-                return self._each(step, lambda t: self._cp_async(step, event, facts, t))
+                return self._thread_loop(step, lambda t: self._cp_async(step, event, facts, t))
             case role_events.AsyncCommit():
-                return self._each(
+                return self._thread_loop(
                     step, lambda t: (ir.Arrive(CP_ASYNC, (self._own("cp", step, t),), span=span),)
                 )
             case role_events.AsyncWait():
-                return self._each(step, lambda t: (self._await("cp", step, t, event.pending),))
+                return self._thread_loop(
+                    step, lambda t: (self._await("cp", step, t, event.pending),)
+                )
             case role_events.Dot():
                 return self._dot(step, event, facts)
             case role_events.DotWait():
                 after = NOTHING if event.ghost else IN_ORDER
-                return self._each(
+                return self._thread_loop(
                     step,
                     lambda w: (self._await("wg", step, w, event.pending, after),),
                     warpgroups=True,
@@ -146,7 +148,7 @@ class Statements:
             case _:
                 assert_never(event)
 
-    def _each(
+    def _thread_loop(
         self, step: role_events.Step, body: Callable[[Sym], ir.Block], *, warpgroups: bool = False
     ) -> ir.Block:
         """Returns a loop of the role's threads, or its warpgroups, around a body."""
@@ -240,10 +242,10 @@ class Statements:
             target = ir.Access(registers, (ir.Point(ir.CVar(t)),), step.span)
             block: ir.Block = (ir.Assign(target, ir.Read(source, step.span), span=step.span),)
             if load.window.count > 1:
-                block = self._counting(cell, load.window.count, block, step.span)
+                block = self._counted_loop(cell, load.window.count, block, step.span)
             return block
 
-        return self._slotted(step, (load.window,), self._each(step, body))
+        return self._slotted(step, (load.window,), self._thread_loop(step, body))
 
     def _load_all(
         self, step: role_events.Step, load: role_events.Load, facts: tuple[Condition, ...]
@@ -258,7 +260,7 @@ class Statements:
         mode, warps = ir.CudaThreads(cuda_warp), ir.Int(self._warps(step.role))
         return (ir.For(warp, ir.Int(0), warps, mode, (call,), span=step.span),)
 
-    def _counting(self, name: Sym, count: int, body: ir.Block, span: Span) -> ir.Block:
+    def _counted_loop(self, name: Sym, count: int, body: ir.Block, span: Span) -> ir.Block:
         return (ir.For(name, ir.Int(0), ir.Int(count), ir.Seq(), body, span=span),)
 
     def _store(
@@ -281,10 +283,10 @@ class Statements:
             target = ir.Access(self.symbol(store.window.array), coords, step.span)
             block: ir.Block = (ir.Assign(target, ir.Const(0.0), span=step.span),)
             if store.window.count > 1:
-                block = self._counting(cell, store.window.count, block, step.span)
+                block = self._counted_loop(cell, store.window.count, block, step.span)
             return block
 
-        return self._slotted(step, (store.window,), self._each(step, body))
+        return self._slotted(step, (store.window,), self._thread_loop(step, body))
 
     def _store_by_one(
         self, step: role_events.Step, store: role_events.StoreByOne, facts: tuple[Condition, ...]
@@ -298,7 +300,7 @@ class Statements:
             coords = (ir.Point(index), ir.Point(ir.CVar(part)))
             target = ir.Access(self.symbol(store.window.array), coords, span)
             block = (*block, ir.Assign(target, ir.Const(0.0), span=span))
-        return self._one_thread(step, self._counting(part, threads, block, span))
+        return self._one_thread(step, self._counted_loop(part, threads, block, span))
 
     def _one_thread(self, step: role_events.Step, body: ir.Block) -> ir.Block:
         mode = ir.CudaThreads(cuda_thread)
@@ -368,7 +370,7 @@ class Statements:
                 commit,
             )
 
-        return self._each(step, body, warpgroups=True)
+        return self._thread_loop(step, body, warpgroups=True)
 
     def _accumulator(self, name: str, w: Sym, span: Span) -> ir.Access:
         tile = (
@@ -388,7 +390,7 @@ class Statements:
             to = self._accumulator(event.writes, w, span)
             return (ir.CallInstr(cell_instructions.write_registers(), (to,), span=span),)
 
-        return self._each(step, body, warpgroups=True)
+        return self._thread_loop(step, body, warpgroups=True)
 
     # --- mbarriers --------------------------------------------------------------------------
 

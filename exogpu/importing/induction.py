@@ -37,7 +37,7 @@ def closed_forms(
     while True:
         new: dict[polynomial_values.Variable, polynomial_values.Value] = {}
         for carried, after in left.items():
-            step = after.replaced({one: form for one, form in found.items()})
+            step = after.substitute({one: form for one, form in found.items()})
             if (form := _linear(loop, turn, carried, first[carried], step)) is not None:
                 new[carried] = form
                 break
@@ -72,7 +72,7 @@ def _periodic(
     facts: Sequence[polynomial_values.Condition],
 ) -> dict[polynomial_values.Variable, polynomial_values.Value]:
     """The forms of counters that wrap and of phases, which depend on each other."""
-    after = {one: value.replaced(_atoms(found)) for one, value in following.items()}
+    after = {one: value.substitute(_atoms(found)) for one, value in following.items()}
     traces = _traces(loop, first, after)
     guessed = {
         one: form
@@ -100,9 +100,9 @@ def _inductive(
     forms: Mapping[polynomial_values.Variable, polynomial_values.Value],
     facts: Sequence[polynomial_values.Condition],
 ) -> bool:
-    start = form.replaced({loop: polynomial_values.Value()})
-    then = form.replaced({loop: turn + 1})
-    step = after.replaced(_atoms(forms))
+    start = form.substitute({loop: polynomial_values.Value()})
+    then = form.substitute({loop: turn + 1})
+    step = after.substitute(_atoms(forms))
     return equal(facts, start, first) and equal(facts, step, then)
 
 
@@ -262,7 +262,7 @@ def truth(
             return None
 
 
-def within(
+def lies_between(
     value: polynomial_values.Value,
     low: int,
     high: int | None,
@@ -286,4 +286,4 @@ def is_within(
 ) -> bool:
     """Returns whether a carried value is known, and seen or proved to be in its range."""
     form = forms.get(name)
-    return form is not None and (at_once(form) or within(form, 0, high, facts))
+    return form is not None and (at_once(form) or lies_between(form, 0, high, facts))

@@ -146,11 +146,13 @@ class Standing(types.ModuleType):
             return arguments[0]
         return Standing(self.__name__)
 
-    def _same(self, *others: object) -> Standing:
+    def _identity(self, *others: object) -> Standing:
         return self
 
-    __add__ = __sub__ = __mul__ = __rmul__ = __truediv__ = __floordiv__ = __or__ = __ror__ = _same
-    __getitem__ = _same
+    __add__ = __sub__ = __mul__ = __rmul__ = __truediv__ = __floordiv__ = __or__ = __ror__ = (
+        _identity
+    )
+    __getitem__ = _identity
 
     def __iter__(self) -> Iterator[object]:
         return iter(())

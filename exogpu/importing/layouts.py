@@ -82,12 +82,12 @@ def held_once(shape: Shape, aliases: Mapping[str, str]) -> bool:
     match text.partition("<")[0]:
         case "#ttg.blocked":
             rows = [_numbers(text, name) for name in _BLOCKED]
-            return all(row is not None for row in rows) and _fits(shape.extents, rows)
+            return all(row is not None for row in rows) and _fits_extents(shape.extents, rows)
         case "#ttg.nvidia_mma":
             warps, instruction = _numbers(text, "warpsPerCTA"), _numbers(text, "instrShape")
             if warps is None or instruction is None or "versionMajor = 3" not in text:
                 return False
-            return _fits(shape.extents, [warps, instruction[: len(warps)]])
+            return _fits_extents(shape.extents, [warps, instruction[: len(warps)]])
         case "#ttg.linear":
             bases = re.findall(r"(?:lane|warp) = \[((?:\[[\d, ]*\](?:, )?)*)\]", text)
             steps = [step for part in bases for step in re.findall(r"\[([\d, ]*)\]", part)]
@@ -104,7 +104,7 @@ def _numbers(text: str, name: str) -> tuple[int, ...] | None:
     return None if found is None else tuple(int(n) for n in found[1].split(", "))
 
 
-def _fits(extents: Sequence[int], rows: Sequence[Sequence[int] | None]) -> bool:
+def _fits_extents(extents: Sequence[int], rows: Sequence[Sequence[int] | None]) -> bool:
     """Returns whether the threads of a layout cover no more than the extents."""
     columns = list(zip(*(row or () for row in rows), strict=False))
     return len(columns) == len(extents) and all(

@@ -89,7 +89,7 @@ def resolve_lags(kernel: Kernel) -> Kernel:
     roles = []
     for role in kernel.roles:
         items = (*kernel.before, *role.items, *kernel.after) if not kernel.roles[1:] else role.items
-        roles.append(replace(role, items=_resolved(items, kernel)))
+        roles.append(replace(role, items=_resolve_lags(items, kernel)))
     if not kernel.roles[1:]:
         return replace(kernel, before=(), roles=tuple(roles), after=())
     for step in (*steps(kernel.before), *steps(kernel.after)):
@@ -115,7 +115,9 @@ def steps(items: Sequence[role_events.Item]) -> Iterator[role_events.Step]:
                 yield item
 
 
-def _resolved(items: tuple[role_events.Item, ...], kernel: Kernel) -> tuple[role_events.Item, ...]:
+def _resolve_lags(
+    items: tuple[role_events.Item, ...], kernel: Kernel
+) -> tuple[role_events.Item, ...]:
     waits = [(one, one.event) for one in steps(items) if isinstance(one.event, role_events.Wait)]
     lags: dict[role_events.Step, polynomial_values.Value] = {}
     for array in dict.fromkeys(event.barrier.array for _, event in waits):
@@ -136,12 +138,12 @@ def _generations(
     if barriers.count > 1 and all(index is not None for index in indices):
         for index in dict.fromkeys(indices):
             of_element = _waits_on(array, polynomial_values.integer_value(index or 0))
-            found = _counted(items, of_element, waits[0][0], barriers)
+            found = _event_counts(items, of_element, waits[0][0], barriers)
             for step, event in waits:
                 if event.barrier.index.constant == index:
                     yield step, event, found[step]
         return
-    found = _counted(items, _waits_on(array), waits[0][0], barriers)
+    found = _event_counts(items, _waits_on(array), waits[0][0], barriers)
     turn = _turn(waits, found, barriers.count)
     if turn is None:
         raise unknown_value(
@@ -179,17 +181,17 @@ def _turn(
 
 
 def _waits_on(array: str, index: polynomial_values.Value | None = None) -> Counted:
-    def counted(event: role_events.Event) -> bool:
+    def is_counted(event: role_events.Event) -> bool:
         return (
             isinstance(event, role_events.Wait)
             and event.barrier.array == array
             and (index is None or event.barrier.index == index)
         )
 
-    return counted
+    return is_counted
 
 
-def _counted(
+def _event_counts(
     items: tuple[role_events.Item, ...], counted: Counted, at: role_events.Step, barriers: Barriers
 ) -> Mapping[role_events.Step, Count]:
     found = counts(items, counted)

@@ -116,7 +116,7 @@ def _cuts(members: Sequence[Buffer]) -> list[int]:
     """
     found = {one.offset for one in members} | {one.end for one in members}
     while len(found) <= MOST:
-        more = {cut for one in members if one.slots > 1 for cut in _repeated(one, found)}
+        more = {cut for one in members if one.slots > 1 for cut in _slot_cuts(one, found)}
         if more <= found:
             return sorted(found)
         found |= more
@@ -127,7 +127,7 @@ def _cuts(members: Sequence[Buffer]) -> list[int]:
     )
 
 
-def _repeated(ring: Buffer, cuts: Iterable[int]) -> Iterator[int]:
+def _slot_cuts(ring: Buffer, cuts: Iterable[int]) -> Iterator[int]:
     slot = ring.size // ring.slots
     for cut in cuts:
         if ring.offset <= cut < ring.end:

@@ -48,8 +48,8 @@ def _merged(
         heads = {name: queue[0] for name, queue in queues.items() if queue}
         loops = {name: head for name, head in heads.items() if isinstance(head, role_events.Loop)}
         if not loops:
-            raise unordered(_stuck(heads, queues, labels), next(iter(heads.values())).span)
-        found.append(_fused(_alike(loops, heads), queues, arrived, labels, at))
+            raise unordered(_deadlock_text(heads, queues, labels), next(iter(heads.values())).span)
+        found.append(_fused(_common_loops(loops, heads), queues, arrived, labels, at))
     return found
 
 
@@ -93,7 +93,7 @@ def _count(step: role_events.Step, arrived: Counter[str]) -> None:
         arrived[step.event.barrier.array] -= 1
 
 
-def _alike(
+def _common_loops(
     loops: Mapping[str, role_events.Loop], heads: Mapping[str, role_events.Item]
 ) -> Mapping[str, role_events.Loop]:
     """The loops that most roles have come to, with one trip count."""
@@ -118,7 +118,7 @@ def _fused(
     return replace(first, body=tuple(body))
 
 
-def _stuck(
+def _deadlock_text(
     heads: Mapping[str, role_events.Item],
     queues: Mapping[str, list[role_events.Item]],
     labels: Mapping[str, str],

@@ -11,10 +11,10 @@ from exogpu.importing.mlir_text import Operation, Region, walk
 def unique_names(operations: tuple[Operation, ...], suffix: str = "") -> tuple[Operation, ...]:
     """The operations with the names of each partition made unique: two may have used one name,
     since partitions see no values but their arguments."""
-    return tuple(_apart(operation, suffix) for operation in operations)
+    return tuple(_add_suffix(operation, suffix) for operation in operations)
 
 
-def _apart(operation: Operation, suffix: str) -> Operation:
+def _add_suffix(operation: Operation, suffix: str) -> Operation:
     specialized = operation.name == "ttg.warp_specialize"
     regions = []
     for region in operation.regions:

@@ -73,7 +73,7 @@ def count_slots(
     for array, depth in rings.items():
         _verify(items, array, depth)
     places = {array: _places(items, array) for array in rings}
-    return _with(items, {step: _event(step, places, rings) for step in _steps(items)})
+    return _replace_events(items, {step: _event(step, places, rings) for step in _steps(items)})
 
 
 def _steps(items: Sequence[role_events.Item]) -> Iterable[role_events.Step]:
@@ -119,7 +119,7 @@ def _ticks(event: role_events.Event, array: str) -> bool:
     return isinstance(event, role_events.Tick) and event.array == array
 
 
-def _on(
+def _is_event_on(
     kind: Callable[[role_events.Event, str], bool], array: str, event: role_events.Event
 ) -> bool:
     return kind(event, array)
@@ -132,7 +132,8 @@ def _places(items: tuple[role_events.Item, ...], array: str) -> Places:
     """The counts of arrivals and of ticks before each step."""
     kinds = {ARRIVALS: _arrives, WAITS: _ticks}
     return {
-        kind + array: counts(items, partial(_on, one, array)) or {} for kind, one in kinds.items()
+        kind + array: counts(items, partial(_is_event_on, one, array)) or {}
+        for kind, one in kinds.items()
     }
 
 
@@ -188,7 +189,7 @@ def _window(
             before, facts = count.before, count.facts
             if equal(facts, window.slot, remainder(before, rings[array])):
                 variable = Variable(name, natural=True)
-                first = window.first.replaced(_slots(window.slot, atom_value(variable)))
+                first = window.first.substitute(_slots(window.slot, atom_value(variable)))
                 if first == window.first or not is_affine(first):
                     continue
                 return replace(window, first=first)
@@ -206,14 +207,14 @@ def _slots(slot: Value, by: Value) -> dict[Atom, Value]:
     return {product[0]: by} if len(product) == 1 else {}
 
 
-def _with(
+def _replace_events(
     items: tuple[role_events.Item, ...], found: Mapping[role_events.Step, role_events.Event]
 ) -> tuple[role_events.Item, ...]:
     made: list[role_events.Item] = []
     for item in items:
         match item:
             case role_events.Loop():
-                made.append(replace(item, body=_with(item.body, found)))
+                made.append(replace(item, body=_replace_events(item.body, found)))
             case role_events.Step():
                 made.append(replace(item, event=found[item]))
     return tuple(made)

@@ -103,19 +103,19 @@ class Value:
         """All atoms, inner ones too."""
         for product, _ in self.terms:
             for atom in product:
-                yield from _inner(atom)
+                yield from _nested_atoms(atom)
 
     def variables(self) -> frozenset[Variable]:
         """All variables in it."""
         return frozenset(atom for atom in self.atoms() if isinstance(atom, Variable))
 
-    def replaced(self, by: Mapping[Atom, Value]) -> Value:
+    def substitute(self, by: Mapping[Atom, Value]) -> Value:
         """With atoms replaced by values, outer ones first."""
         found = Value()
         for product, factor in self.terms:
             part = integer_value(factor)
             for atom in product:
-                part = part * _replaced(atom, by)
+                part = part * _replace_atoms(atom, by)
             found = found + part
         return found
 
@@ -174,7 +174,7 @@ def _value_of_terms(terms: Mapping[tuple[Atom, ...], int]) -> Value:
     return Value(tuple(sorted(kept, key=lambda term: repr(term[0]))))
 
 
-def _inner(atom: Atom) -> Iterator[Atom]:
+def _nested_atoms(atom: Atom) -> Iterator[Atom]:
     yield atom
     match atom:
         case Variable():
@@ -220,21 +220,25 @@ def unread_in(condition: Condition) -> frozenset[Unread]:
             return frozenset()
 
 
-def _replaced(atom: Atom, by: Mapping[Atom, Value]) -> Value:
+def _replace_atoms(atom: Atom, by: Mapping[Atom, Value]) -> Value:
     if atom in by:
         return by[atom]
     match atom:
         case Variable():
             return atom_value(atom)
         case Floor():
-            return floor(atom.term.replaced(by), atom.divisor)
+            return floor(atom.term.substitute(by), atom.divisor)
         case Remainder():
-            return remainder(atom.term.replaced(by), atom.divisor)
+            return remainder(atom.term.substitute(by), atom.divisor)
         case Toward():
-            return divide_toward_zero(atom.term.replaced(by), atom.divisor.replaced(by), atom.part)
+            return divide_toward_zero(
+                atom.term.substitute(by), atom.divisor.substitute(by), atom.part
+            )
         case Choice():
             return choice(
-                replaced_in(atom.condition, by), atom.first.replaced(by), atom.second.replaced(by)
+                replaced_in(atom.condition, by),
+                atom.first.substitute(by),
+                atom.second.substitute(by),
             )
 
 
@@ -242,7 +246,7 @@ def replaced_in(condition: Condition, by: Mapping[Atom, Value]) -> Condition:
     """A condition with atoms replaced by values."""
     match condition:
         case Compare():
-            return compare(condition.op, condition.value.replaced(by))
+            return compare(condition.op, condition.value.substitute(by))
         case Negation():
             return negation(replaced_in(condition.term, by))
         case Both():
@@ -280,7 +284,7 @@ def remainder(value: Value, divisor: int) -> Value:
     if divisor == 1:
         return Value()
     rest = _value_of_terms({product: factor % divisor for product, factor in value.terms})
-    rest = rest.replaced(
+    rest = rest.substitute(
         {
             atom: atom.term
             for product, _ in rest.terms

@@ -71,8 +71,8 @@ class Mismatch:
 
 def mismatches(module: Module, ptx: str, lowering: Lowering) -> Iterator[Mismatch]:
     """The lines at which PTX synchronises otherwise than the operations of the line do."""
-    expected = _expected(module, lowering)
-    found = _found(ptx)
+    expected = _expected_instructions(module, lowering)
+    found = _emitted_instructions(ptx)
     for line in sorted(expected.keys() | found.keys()):
         here, there = expected.get(line, ()), found.get(line, ())
         if not _agrees(here, there):
@@ -85,7 +85,7 @@ def further_barriers(module: Module, ptx: str, lowering: Lowering) -> Iterator[O
     Each is the only one of its line that synchronises, and the barrier is of all threads of a
     kernel without roles.
     """
-    found = _found(ptx)
+    found = _emitted_instructions(ptx)
     places = places_of(module)
     by_line: dict[Line, list[Operation]] = {}
     operations = tuple(walk(unique_names(module.function.regions[0].operations)))
@@ -95,7 +95,7 @@ def further_barriers(module: Module, ptx: str, lowering: Lowering) -> Iterator[O
         if _lowered(operation, module.integer("ttg.num-warps") or 4, lowering):
             span = places.span(operation)
             by_line.setdefault((PurePath(span.file).name, span.line), []).append(operation)
-    expected = _expected(module, lowering)
+    expected = _expected_instructions(module, lowering)
     for line, of_line in by_line.items():
         once = ("meet", *expected.get(line, ()))
         there = found.get(line, ())
@@ -130,7 +130,7 @@ def _is(found: str, expected: str) -> bool:
     return found == expected or (found == "meet" and _meets(expected))
 
 
-def _found(ptx: str) -> Mapping[Line, tuple[str, ...]]:
+def _emitted_instructions(ptx: str) -> Mapping[Line, tuple[str, ...]]:
     files = dict(_FILE.findall(ptx))
     lines = _Lines()
     at: Line = ("", 0)
@@ -200,7 +200,7 @@ class _Lines:
         return {line: tuple(kinds) for line, kinds in self.found.items()}
 
 
-def _expected(module: Module, lowering: Lowering) -> Mapping[Line, tuple[str, ...]]:
+def _expected_instructions(module: Module, lowering: Lowering) -> Mapping[Line, tuple[str, ...]]:
     places = places_of(module)
     warps = module.integer("ttg.num-warps") or 4
     lines = _Lines()

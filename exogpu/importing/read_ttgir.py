@@ -56,7 +56,7 @@ def imported(text: str, version: str = "", ptx: str = "") -> Imported:
     lowering = _agreeing(module, ptx, [_lowering(version)] if version else NEWEST_FIRST)
     sized = in_sizes(translate(module, lowering))
     kernel = resolve_lags(sized.kernel)
-    items = simplified(_together(kernel, sized.sizes))
+    items = simplified(_merged_items(kernel, sized.sizes))
     runs = circular_arrays(items)
     labels = {name: one.label for name, one in kernel.barriers.items()}
     rings = {array: kernel.barriers[array].count for array in runs}
@@ -64,7 +64,7 @@ def imported(text: str, version: str = "", ptx: str = "") -> Imported:
     try:
         usage = usage_of(items, kernel.barriers, runs, kernel.memory.arrays)
     except RefusedError as error:
-        raise _why(kernel, sized.sizes, labels, error) from None
+        raise _explain_refusal(kernel, sized.sizes, labels, error) from None
     items, unbalanced = balance_arrivals(items, usage)
     refuse_unawaited(items, kernel.barriers, unbalanced)
     plan = Plan(
@@ -130,7 +130,7 @@ def _lowering(version: str) -> Lowering:
     return found
 
 
-def _together(kernel: Kernel, sizes: Sequence[Size]) -> tuple[role_events.Item, ...]:
+def _merged_items(kernel: Kernel, sizes: Sequence[Size]) -> tuple[role_events.Item, ...]:
     """The roles' items as one sequence.
 
     Raises FaultyError where the roles wait for each other for ever, at some trip counts.
@@ -143,11 +143,11 @@ def _together(kernel: Kernel, sizes: Sequence[Size]) -> tuple[role_events.Item, 
     try:
         inside = side_by_side(kernel.roles, labels, kernel.span)
     except RefusedError as error:
-        raise _why(kernel, sizes, labels, error) from None
+        raise _explain_refusal(kernel, sizes, labels, error) from None
     return (*kernel.before, meet, *inside, replace(meet), *kernel.after)
 
 
-def _why(
+def _explain_refusal(
     kernel: Kernel, sizes: Sequence[Size], labels: Mapping[str, str], error: RefusedError
 ) -> RefusedError:
     """A deadlock where there is one, else what was refused."""

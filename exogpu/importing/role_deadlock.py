@@ -85,7 +85,7 @@ def _run(
                 head = heads.pop(name, None) or next(steps, None)
                 if head is None:
                     break
-                if not _taken(*head, run):
+                if not _can_step(*head, run):
                     heads[name] = head
                     break
                 moved = True
@@ -109,7 +109,7 @@ def _steps(
                 yield item, dict(known)
 
 
-def _taken(step: role_events.Step, known: Mapping[Atom, int], run: _Run) -> bool:
+def _can_step(step: role_events.Step, known: Mapping[Atom, int], run: _Run) -> bool:
     """Returns whether a step is taken, or need not be; a wait may have to wait."""
     event = step.event
     if not isinstance(event, role_events.Wait | role_events.Signal | role_events.Expect):

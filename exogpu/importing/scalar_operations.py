@@ -126,13 +126,13 @@ def _greatest(
     return polynomial_values.choice(polynomial_values.compare("<=", second - first), first, second)
 
 
-def _and(
+def _bitwise_and(
     first: polynomial_values.Value, second: polynomial_values.Value
 ) -> polynomial_values.Value | None:
     """Computes `and` with a mask of low bits: a remainder, as two's complement has it."""
     mask = second.constant
     if mask is None:
-        return _and(second, first) if first.constant is not None else None
+        return _bitwise_and(second, first) if first.constant is not None else None
     return (
         polynomial_values.remainder(first, mask + 1)
         if mask >= 0 and mask & (mask + 1) == 0
@@ -195,7 +195,7 @@ _NUMBERS: Final[
     "arith.ceildivsi": _ceiled,
     "arith.minsi": _least,
     "arith.maxsi": _greatest,
-    "arith.andi": _and,
+    "arith.andi": _bitwise_and,
     "arith.xori": _xor,
     "arith.shrsi": _shifted,
     "arith.shli": _shifted_left,

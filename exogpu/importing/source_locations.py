@@ -32,19 +32,19 @@ class Places:
 
     def name(self, operation: Operation) -> str:
         """The name of the user's variable that the location tells; empty where it tells none."""
-        text = self._resolved(operation.location)
+        text = self._resolve(operation.location)
         if text.startswith("callsite("):
-            text = self._resolved(_sides(text)[0])
+            text = self._resolve(_sides(text)[0])
         found = re.match(r'"([^"/]+)"\(', text)
         return found[1] if found else ""
 
-    def _resolved(self, text: str) -> str:
+    def _resolve(self, text: str) -> str:
         text = text.strip()
         return self.locations.get(text, text)
 
     def _chain(self, text: str, depth: int) -> Iterator[tuple[str, int, int]]:
         """Files, lines and columns, the innermost first."""
-        text = self._resolved(text)
+        text = self._resolve(text)
         if depth > 64:
             return
         if text.startswith("callsite("):

@@ -26,7 +26,7 @@ def _item(
 ) -> role_events.Item:
     match item:
         case role_events.Loop():
-            return replace(item, trips=item.trips.replaced(by), body=rewritten(item.body, by))
+            return replace(item, trips=item.trips.substitute(by), body=rewritten(item.body, by))
         case role_events.Step():
             guard = polynomial_values.replaced_in(item.guard, by)
             return replace(item, event=_record(item.event, by), guard=guard)
@@ -42,7 +42,7 @@ def _record(
 def _part(part: object, by: Mapping[polynomial_values.Atom, polynomial_values.Value]) -> object:
     match part:
         case polynomial_values.Value():
-            return part.replaced(by)
+            return part.substitute(by)
         case (
             polynomial_values.Compare()
             | polynomial_values.Negation()
@@ -52,10 +52,10 @@ def _part(part: object, by: Mapping[polynomial_values.Atom, polynomial_values.Va
         ):
             return polynomial_values.replaced_in(part, by)
         case Window():
-            slot = None if part.slot is None else part.slot.replaced(by)
-            return replace(part, first=part.first.replaced(by), slot=slot)
+            slot = None if part.slot is None else part.slot.substitute(by)
+            return replace(part, first=part.first.substitute(by), slot=slot)
         case role_events.Slot():
-            return replace(part, index=part.index.replaced(by))
+            return replace(part, index=part.index.substitute(by))
         case tuple():
             return tuple(_part(one, by) for one in part)
         case _:

@@ -103,7 +103,7 @@ class Translator:
         if isinstance(event, role_events.Meet):
             self.mbarriers.meet()
 
-    def words(self, operation: Operation, array: str) -> None:
+    def write_barrier_words(self, operation: Operation, array: str) -> None:
         """The operation writes the bytes of mbarriers, which other buffers have at other times."""
         event = role_events.StoreByOne(window(self.memory, array, None))
         self.mbarriers.access(event.window, self.span(operation), array)
@@ -334,16 +334,16 @@ class Translator:
         initial = [self.scalars.get(name) for name in operation.operands[3:]]
         self._carry_views(operation, region)
         self.scalars[index] = low + number * by
-        forms = self._carried(operation, turn, number, trips, carried, initial)
+        forms = self._carried_values(operation, turn, number, trips, carried, initial)
         self.scalars |= forms
         met = self.mbarriers.copy()
-        body = self._within(turn, number, trips, region)
+        body = self._loop_items(turn, number, trips, region)
         self.mbarriers.forget(met)
         self._out.append(role_events.Loop(turn, trips, body, self.span(operation)))
         for result, name in zip(operation.results, carried, strict=True):
             form = forms.get(name)
             if isinstance(form, Value):
-                after = form.replaced({turn: trips})
+                after = form.substitute({turn: trips})
                 within = frozenset(self._loops)
                 known = known_within(after, turn.name)
                 self.scalars[result] = (
@@ -389,7 +389,7 @@ class Translator:
 
     _probing = False
 
-    def _within(
+    def _loop_items(
         self, turn: Variable, number: Value, trips: Value, region: Region
     ) -> tuple[role_events.Item, ...]:
         loops, facts = self._loops, self._facts
@@ -399,7 +399,7 @@ class Translator:
         self._loops, self._facts = loops, facts
         return body
 
-    def _carried(
+    def _carried_values(
         self,
         operation: Operation,
         turn: Variable,
@@ -460,7 +460,7 @@ class Translator:
         held = self.mbarriers.copy(), self._probing
         self.scalars |= symbols
         self._probing = True
-        self._within(turn, number, trips, region)
+        self._loop_items(turn, number, trips, region)
         last = region.terminator
         found = [self.scalars.get(name) for name in (last.operands if last is not None else ())]
         self.scalars, self.views, self.accumulators, self.trips = kept

@@ -47,8 +47,8 @@ class Sized:
 def in_sizes(kernel: Kernel) -> Sized:
     """The kernel with every trip count written in sizes."""
     groups_of_items = (kernel.before, *(role.items for role in kernel.roles), kernel.after)
-    used = {one for items in groups_of_items for one in _used(items)}
-    written = {one for items in groups_of_items for one in _written(items)}
+    used = {one for items in groups_of_items for one in _variables_used(items)}
+    written = {one for items in groups_of_items for one in _guard_variables(items)}
     groups: dict[polynomial_values.Value, list[polynomial_values.Variable]] = {}
     by: dict[polynomial_values.Atom, polynomial_values.Value] = {}
     for variable, one in kernel.trips.items():
@@ -135,20 +135,20 @@ def _guard(
             return guard
 
 
-def _used(items: Sequence[role_events.Item]) -> Iterator[polynomial_values.Variable]:
+def _variables_used(items: Sequence[role_events.Item]) -> Iterator[polynomial_values.Variable]:
     for item in items:
         if isinstance(item, role_events.Loop):
             yield from item.trips.variables()
-            yield from _used(item.body)
-    yield from _written(items)
+            yield from _variables_used(item.body)
+    yield from _guard_variables(items)
 
 
-def _written(items: Sequence[role_events.Item]) -> Iterator[polynomial_values.Variable]:
+def _guard_variables(items: Sequence[role_events.Item]) -> Iterator[polynomial_values.Variable]:
     """The variables of guards, slots and phases."""
     for item in items:
         match item:
             case role_events.Loop():
-                yield from _written(item.body)
+                yield from _guard_variables(item.body)
             case role_events.Step():
                 for atom in _atoms(item):
                     if isinstance(atom, polynomial_values.Variable):
@@ -193,7 +193,7 @@ def _short(
                     return False
             case role_events.Step() if leading[0] in set(_atoms(item)):
                 known = (*facts, negative)
-                same = all(equal(known, v, v.replaced(none)) for v in values_of(item.event))
+                same = all(equal(known, v, v.substitute(none)) for v in values_of(item.event))
                 if not same or not _equivalent(
                     known, item.guard, polynomial_values.replaced_in(item.guard, none)
                 ):

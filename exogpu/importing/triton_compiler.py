@@ -155,12 +155,12 @@ def compiled(
     except Exception as error:  # whatever the kernel or Triton raises
         raise RefusedError(
             "K108",
-            f"Triton does not compile {function.__name__}: {_words(error)}",
+            f"Triton does not compile {function.__name__}: {_error_text(error)}",
             "give the arguments that a launch gives: --args",
         ) from error
 
 
-def _words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
     lines = [line.strip() for line in str(error).splitlines() if line.strip(" ^")]
@@ -270,13 +270,13 @@ def allocated_ttgir(path: Path, arch: int = 90) -> str:
     Raises RefusedError (K106, K108) where Triton is not installed, or does not read it.
     """
     required_triton()
-    found = isolated(lambda tell: _placed(path, arch), Limits(), doing=f"reading {path}")
+    found = isolated(lambda tell: _allocate_shared(path, arch), Limits(), doing=f"reading {path}")
     if isinstance(found, Stopped):
         raise RefusedError("K108", f"Triton does not read {path}: {found}", "give other TTGIR")
     return found
 
 
-def _placed(path: Path, arch: int) -> str:
+def _allocate_shared(path: Path, arch: int) -> str:
     try:
         from triton._C.libtriton import ir
         from triton.backends.compiler import GPUTarget
@@ -292,7 +292,7 @@ def _placed(path: Path, arch: int) -> str:
     except RefusedError:
         raise
     except Exception as error:  # whatever Triton raises
-        message = f"Triton does not read {path}: {_words(error)}"
+        message = f"Triton does not read {path}: {_error_text(error)}"
         raise RefusedError("K108", message, "give TTGIR of this Triton") from error
 
 
@@ -354,7 +354,7 @@ def _module(path: Path, kernel: str) -> types.ModuleType:
             return module
         raise RefusedError(
             "K107",
-            f"loading {path} stopped: {_words(error)}",
+            f"loading {path} stopped: {_error_text(error)}",
             "give a file that can be imported without a GPU",
             Span(str(path), 1, 1, 1, 1),
         ) from error

@@ -21,12 +21,12 @@ def follows(
         return True
     if claim in facts:
         return True
-    return _asked(_script((*facts, polynomial_values.negation(claim)))) == "unsat"
+    return _ask_solver(_script((*facts, polynomial_values.negation(claim)))) == "unsat"
 
 
 def possible_together(facts: Sequence[polynomial_values.Condition]) -> bool:
     """Returns whether facts are proved to hold together for some values."""
-    return _asked(_script(facts)) == "sat"
+    return _ask_solver(_script(facts)) == "sat"
 
 
 def equal(
@@ -58,14 +58,14 @@ def settled(
                     if atom.part == "quotient"
                     else polynomial_values.remainder
                 )
-                value = value.replaced({atom: settle(atom.term, by)})
+                value = value.substitute({atom: settle(atom.term, by)})
                 break
         else:
             return value
 
 
 @lru_cache(maxsize=4096)
-def _asked(script: str) -> str:
+def _ask_solver(script: str) -> str:
     return smt.ask_z3(script, attempts=ATTEMPTS).word
 
 
@@ -139,12 +139,12 @@ class _Writer:
             case polynomial_values.Remainder():
                 return f"(mod {self.value(atom.term)} {atom.divisor})"
             case polynomial_values.Toward():
-                return self._toward(atom)
+                return self._truncated_quotient(atom)
             case polynomial_values.Choice():
                 first, second = self.value(atom.first), self.value(atom.second)
                 return f"(ite {self.condition(atom.condition)} {first} {second})"
 
-    def _toward(self, atom: polynomial_values.Toward) -> str:
+    def _truncated_quotient(self, atom: polynomial_values.Toward) -> str:
         """SMT-LIB's `div` rounds so that the rest is not negative; C's rounds toward zero."""
         term, by = self.value(atom.term), self.value(atom.divisor)
         quotient = f"(ite (<= 0 {term}) (div {term} {by}) (- (div (- {term}) {by})))"
@@ -163,7 +163,7 @@ def known_within(value: polynomial_values.Value, loop: str) -> bool:
     return True
 
 
-def steady(condition: polynomial_values.Condition, loop: str) -> bool:
+def is_steady(condition: polynomial_values.Condition, loop: str) -> bool:
     """Returns whether a condition is the same in all iterations of a loop."""
     inside = polynomial_values.condition_atoms(condition)
     varied = any(

@@ -47,7 +47,7 @@ def run(proc: Proc, arguments: Mapping[str, object]) -> None:
         if isinstance(param, DataParam)
     }
     plain = concrete_procedure.without_loads(
-        concrete_procedure.opened(proc), bound.sizes, bound.arrays
+        concrete_procedure.open_calls(proc), bound.sizes, bound.arrays
     )
     counted = without_slots(plain, bound.sizes)
     nodes, ranges = inline(counted, bound.sizes, buffers)

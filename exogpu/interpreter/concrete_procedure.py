@@ -25,10 +25,10 @@ from exogpu.ir.types import Sym
 from exogpu.ir.walk import evaluate, holds, map_blocks, substitute, substitute_bool, walk
 
 
-def opened(proc: ir.Proc) -> ir.Proc:
+def open_calls(proc: ir.Proc) -> ir.Proc:
     """The procedure without calls of procedures and windows, where one that it calls binds what
     only a run tells, slots and values from memory, or it loads through a window itself."""
-    found = list(_called(proc))
+    found = list(_callees(proc))
     bound = (ir.Slot, ir.Loaded)
     if any(
         isinstance(s, ir.For) and isinstance(s.mode, bound) for p in found for s in walk(p.body)
@@ -41,12 +41,12 @@ def opened(proc: ir.Proc) -> ir.Proc:
     return proc
 
 
-def _called(proc: ir.Proc) -> Iterator[ir.Proc]:
+def _callees(proc: ir.Proc) -> Iterator[ir.Proc]:
     """The procedures that one calls, directly or not."""
     for stmt in walk(proc.body):
         if isinstance(stmt, ir.CallProc):
             yield stmt.proc
-            yield from _called(stmt.proc)
+            yield from _callees(stmt.proc)
 
 
 def without_loads(proc: ir.Proc, sizes: Mapping[Sym, int], arrays: Mapping[Sym, Array]) -> ir.Proc:
@@ -100,17 +100,17 @@ class _Loading:
             match stmt:
                 case ir.For(mode=ir.Loaded() as mode):
                     value = self.value(stmt, mode, values)
-                    yield self.once(stmt, value, values)
+                    yield self.one_iteration(stmt, value, values)
                 case ir.For():
                     for value in range(evaluate(stmt.lo, values), evaluate(stmt.hi, values)):
-                        yield self.once(stmt, value, values)
+                        yield self.one_iteration(stmt, value, values)
                 case ir.If():
                     taken = stmt.body if holds(stmt.condition, values) else stmt.orelse
                     yield ir.If(ir.Truth(True), tuple(self.block(taken, values)), span=stmt.span)
                 case _:
                     yield map_blocks(stmt, lambda inner: tuple(self.block(inner, values)))
 
-    def once(self, stmt: ir.For, value: int, values: dict[Sym, int]) -> ir.For:
+    def one_iteration(self, stmt: ir.For, value: int, values: dict[Sym, int]) -> ir.For:
         """One iteration of a loop."""
         values[stmt.iterator] = value
         body = tuple(self.block(stmt.body, values))
@@ -118,10 +118,10 @@ class _Loading:
 
     def value(self, stmt: ir.For, mode: ir.Loaded, values: Mapping[Sym, int]) -> int:
         """Returns the element's value. Raises ExoGpuError (X932)."""
-        return loaded(stmt, mode, self.arrays[mode.source.name], values)
+        return load_value(stmt, mode, self.arrays[mode.source.name], values)
 
 
-def loaded(stmt: ir.For, mode: ir.Loaded, array: Array, values: Mapping[Sym, int]) -> int:
+def load_value(stmt: ir.For, mode: ir.Loaded, array: Array, values: Mapping[Sym, int]) -> int:
     """Returns the value that a load finds in an array. Raises ExoGpuError (X932) where the kernel
     would trap."""
     name = mode.source.name.name
@@ -157,7 +157,7 @@ def without_slots(proc: ir.Proc, sizes: Mapping[Sym, int]) -> ir.Proc:
         message = "how many Arrives come before this slot depends on the iteration"
         remedy = "p.check_at(...) runs it; p.run does not"
         raise ExoGpuError([Diagnostic("X931", message, slots[0].span, remedy)]) from None
-    return replace(proc, body=_without(proc.body, counts))
+    return replace(proc, body=_without_slots(proc.body, counts))
 
 
 def _parts(
@@ -195,16 +195,16 @@ def _parts(
                 pass
 
 
-def _without(block: ir.Block, counts: Iterator[ir.CExpr]) -> ir.Block:
-    def one(stmt: ir.Stmt) -> ir.Stmt:
+def _without_slots(block: ir.Block, counts: Iterator[ir.CExpr]) -> ir.Block:
+    def replace_slot(stmt: ir.Stmt) -> ir.Stmt:
         if (
             isinstance(stmt, ir.For)
             and isinstance(stmt.mode, ir.Slot)
             and isinstance(stmt.hi, ir.Int)
         ):
             at = ir.Mod(next(counts), stmt.hi.value)
-            body = _without(stmt.body, counts)
+            body = _without_slots(stmt.body, counts)
             return replace(stmt, lo=at, hi=ir.Add(at, ir.Int(1)), body=body, mode=ir.Seq())
-        return map_blocks(stmt, lambda inner: _without(inner, counts))
+        return map_blocks(stmt, lambda inner: _without_slots(inner, counts))
 
-    return tuple(one(stmt) for stmt in block)
+    return tuple(replace_slot(stmt) for stmt in block)

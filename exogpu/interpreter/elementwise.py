@@ -73,7 +73,7 @@ def _step(stmt: ir.Stmt, env: Env) -> None:
             env.control[stmt.iterator] = env.arrived[barrier] % evaluate(stmt.hi, env.control)
             _block(stmt.body, env)
         case ir.For(mode=ir.Loaded(loaded)):
-            value = int(_read(env.data[loaded.name], loaded, env))
+            value = int(_read_element(env.data[loaded.name], loaded, env))
             if not evaluate(stmt.lo, env.control) <= value < evaluate(stmt.hi, env.control):
                 raise _error("X932", "a value from memory is not in its range", stmt.span)
             env.control[stmt.iterator] = value
@@ -166,7 +166,7 @@ def _value(scalar: scalars.Scalar, env: Env) -> Array:
         case scalars.Constant():
             value = np.array(scalar.value)
         case scalars.Element():
-            value = _read(env.data[scalar.access.name], scalar.access, env)
+            value = _read_element(env.data[scalar.access.name], scalar.access, env)
         case scalars.Convert():
             value = _value(scalar.term, env)
         case scalars.Operation():
@@ -176,7 +176,7 @@ def _value(scalar: scalars.Scalar, env: Env) -> Array:
     return np.asarray(value).astype(NUMPY[scalar.dtype])
 
 
-def _read(meaning: Variable | scalars.Constant, access: ir.Access, env: Env) -> Array:
+def _read_element(meaning: Variable | scalars.Constant, access: ir.Access, env: Env) -> Array:
     if isinstance(meaning, scalars.Constant):
         return np.array(meaning.value)
     place = _element(meaning, _index(access, env), access.span)

@@ -79,7 +79,9 @@ def _statement(stmt: ir.Stmt, scope: Scope) -> Iterator[program.Node]:
             )
             typed = meaning(stmt.value, target.buffer.dtype, lambda name: _type_of(name, scope))
             value = _value(typed, scope)
-            yield program.Store(target, value, isinstance(stmt, ir.Reduce), _at(stmt.span, scope))
+            yield program.Store(
+                target, value, isinstance(stmt, ir.Reduce), _call_span(stmt.span, scope)
+            )
         case ir.WindowStmt():
             view = scope.data.get(stmt.source.name)
             if isinstance(view, program.View):
@@ -104,7 +106,7 @@ def _statement(stmt: ir.Stmt, scope: Scope) -> Iterator[program.Node]:
             assert_never(stmt)
 
 
-def _at(span: Span, scope: Scope) -> Span:
+def _call_span(span: Span, scope: Scope) -> Span:
     return scope.site or span
 
 
@@ -216,7 +218,7 @@ def any_of(parts: tuple[program.Test, ...]) -> program.Test:
 
 def _call(stmt: ir.CallProc | ir.CallInstr, scope: Scope) -> Iterator[program.Node]:
     callee = stmt.proc if isinstance(stmt, ir.CallProc) else stmt.instr
-    site = _at(stmt.span, scope)
+    site = _call_span(stmt.span, scope)
     inner = Scope({}, {}, scope.ranges, site)
     pairs = list(zip(callee.params, stmt.arguments, strict=True))
     for param, argument in pairs:
@@ -297,7 +299,7 @@ def _target(access: ir.Access, scope: Scope) -> program.Place:
     view = scope.data[access.name]
     assert isinstance(view, program.View)
     index = tuple(scope.form(c.at) for c in access.coords if isinstance(c, ir.Point))
-    return program.element(view, index, scope.ranges, _at(access.span, scope))
+    return program.element(view, index, scope.ranges, _call_span(access.span, scope))
 
 
 def _type_of(name: Sym, scope: Scope) -> DataType:
@@ -318,7 +320,7 @@ def _value(scalar: scalars.Scalar, scope: Scope) -> program.Value:
         case scalars.Operation():
             terms = tuple(_value(a, scope) for a in scalar.arguments)
             dtype = NUMPY[scalar.dtype]
-            return program.Operation(scalar.function, terms, dtype, _at(scalar.span, scope))
+            return program.Operation(scalar.function, terms, dtype, _call_span(scalar.span, scope))
         case _:
             assert_never(scalar)
 

@@ -221,7 +221,7 @@ def element(
         clipped = clipped or view.clipped
         if isinstance(view.of, Buffer):
             return Place(view.of, index, tuple(checks), tuple(clips), span)
-        index = through(view.of, index)
+        index = through_window(view.of, index)
         view = view.of.source
 
 
@@ -240,7 +240,7 @@ def spans(view: View) -> Iterator[tuple[Affine, Affine, Affine]]:
             yield lo, hi, extent
 
 
-def through(window: Window, index: tuple[Affine, ...]) -> tuple[Affine, ...]:
+def through_window(window: Window, index: tuple[Affine, ...]) -> tuple[Affine, ...]:
     """The index into a window's source."""
     free = iter(index)
     return tuple(

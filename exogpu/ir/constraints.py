@@ -50,29 +50,29 @@ class _Reader:
             at = match.end()
         self.tokens = found[::-1]
 
-    def next(self) -> str:
+    def next_token(self) -> str:
         if not self.tokens:
             raise UnreadError("the text ends early")
         return self.tokens.pop()
 
     def binary(self, least: int) -> str:
         """An expression whose operators bind at least so tightly."""
-        left = self.single()
+        left = self.read_single()
         known = ""  # of a chain `a <= b < c`, what it says so far
         while self.tokens and _POWER.get(self.tokens[-1], -1) >= max(least, 1):
-            operator = self.next()
+            operator = self.next_token()
             right = self.binary(_POWER[operator] + 1)
             if operator in _COMPARISONS:
-                told = _applied(operator, left, right)
+                told = _apply_operator(operator, left, right)
                 known, left = (f"(and {known} {told})" if known else told), right
                 if not (self.tokens and self.tokens[-1] in _COMPARISONS):
                     left, known = known, ""
             else:
-                left = _applied(operator, left, right)
+                left = _apply_operator(operator, left, right)
         return left
 
-    def single(self) -> str:
-        match self.next():
+    def read_single(self) -> str:
+        match self.next_token():
             case "(":
                 found = self.binary(0)
                 self._close()
@@ -84,7 +84,7 @@ class _Reader:
             case "true" | "false" as word:
                 return word
             case "floor":
-                if self.next() != "(":
+                if self.next_token() != "(":
                     raise UnreadError("floor takes a quotient in parentheses")
                 found = self.binary(0)
                 self._close()
@@ -99,11 +99,11 @@ class _Reader:
                 raise UnreadError(word)
 
     def _close(self) -> None:
-        if self.next() != ")":
+        if self.next_token() != ")":
             raise UnreadError("a parenthesis is not closed")
 
 
-def _applied(operator: str, left: str, right: str) -> str:
+def _apply_operator(operator: str, left: str, right: str) -> str:
     match operator:
         case "!=":
             return f"(not (= {left} {right}))"

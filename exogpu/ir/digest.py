@@ -92,28 +92,28 @@ class _Writer:
                     self.write(item)
             case frozenset() if kind is frozenset:
                 say(f"set {len(value)}")
-                self.words += sorted(map(self._alone, value))
+                self.words += sorted(map(self._member_text, value))
             case _ if is_dataclass(kind) and _ours(kind):
                 if self._identity and id(value) in self._known:
                     say(f"again {self._known[id(value)]}")
                     return
                 self._known[id(value)] = len(self._known)
                 say(f"{kind.__qualname__}")
-                value = self._moved(value) if isinstance(value, Span) else value
+                value = self._relative_span(value) if isinstance(value, Span) else value
                 for name in _fields(kind):
                     if self._places or name not in _PLACES:
                         self.write(getattr(value, name))
             case _:
                 raise _UnknownError(kind)
 
-    def _moved(self, span: Span) -> Span:
+    def _relative_span(self, span: Span) -> Span:
         """With its lines counted from the origin's."""
         if self._origin is None or span.file != self._origin.file:
             return span
         up = self._origin.line
         return replace(span, line=span.line - up, end_line=span.end_line - up)
 
-    def _alone(self, value: object) -> str:
+    def _member_text(self, value: object) -> str:
         """A member of a set, in one word."""
         if not isinstance(value, Enum | str | int | Sym):
             raise _UnknownError(type(value))

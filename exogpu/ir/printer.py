@@ -111,7 +111,7 @@ def _stmt(stmt: ir.Stmt, names: _Names, depth: int) -> list[str]:
             if isinstance(stmt.mode, ir.Slot) and _is_whole(stmt.body, stmt.iterator):
                 return _slot(stmt, stmt.mode, names, depth)
             if isinstance(stmt.mode, ir.Loaded):
-                return _loaded(stmt, stmt.mode, names, depth)
+                return _load_lines(stmt, stmt.mode, names, depth)
             lo, hi = render.control(stmt.lo, names), render.control(stmt.hi, names)
             names.push()
             iterator = names.declare(stmt.iterator)
@@ -160,7 +160,7 @@ def _slot(stmt: ir.For, mode: ir.Slot, names: _Names, depth: int) -> list[str]:
     return [line for inner in stmt.body for line in _stmt(inner, names, depth)]
 
 
-def _loaded(stmt: ir.For, mode: ir.Loaded, names: _Names, depth: int) -> list[str]:
+def _load_lines(stmt: ir.For, mode: ir.Loaded, names: _Names, depth: int) -> list[str]:
     """The statement that names the value, and the rest of the block."""
     lo, hi = render.control(stmt.lo, names), render.control(stmt.hi, names)
     call = f"load_index({render.access(mode.source, names)}, {lo}, {hi})"

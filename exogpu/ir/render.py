@@ -172,7 +172,7 @@ def isl_expr(expr: ir.CExpr, names: Mapping[Sym, str] | None = None) -> str:
         case ir.Int():
             return f"({expr.value})"
         case ir.CVar():
-            return identifier(expr.name) if names is None else _named(expr.name, names)
+            return identifier(expr.name) if names is None else _name_of(expr.name, names)
         case ir.Add():
             return f"({isl_expr(expr.left, names)} + {isl_expr(expr.right, names)})"
         case ir.Sub():
@@ -229,7 +229,7 @@ def readable(text: str, variables: Iterable[Sym]) -> str:
     return re.sub(r"(?<![^\W\d])[^\W\d]\w*", lambda word: own.get(word[0], word[0]), text)
 
 
-def _named(name: Sym, names: Mapping[Sym, str]) -> str:
+def _name_of(name: Sym, names: Mapping[Sym, str]) -> str:
     return names.get(name) or identifier(name)
 
 

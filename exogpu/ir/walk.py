@@ -200,7 +200,7 @@ class Passed:
     mode: AccessMode
 
     @property
-    def written(self) -> bool:
+    def is_written(self) -> bool:
         """Tests whether the call writes it."""
         return self.mode is not AccessMode.READ
 
@@ -302,15 +302,15 @@ def _concerns(stmt: ir.Stmt, name: Sym) -> bool:
 
 def _of_statement(stmt: ir.Stmt, name: Sym) -> Operation | None:
     match stmt:
-        case ir.Reduce() if stmt.target.name == name and not _read(stmt.value, name):
+        case ir.Reduce() if stmt.target.name == name and not _reads_name(stmt.value, name):
             return "add"
         case ir.Assign(value=ir.Apply(function=("max" | "min") as function, arguments=(old, new))):
-            if stmt.target.name != name or _read(new, name):
+            if stmt.target.name != name or _reads_name(new, name):
                 return None
             return function if isinstance(old, ir.Read) and old.access == stmt.target else None
         case _:
             return None
 
 
-def _read(value: ir.DExpr, name: Sym) -> bool:
+def _reads_name(value: ir.DExpr, name: Sym) -> bool:
     return any(access.name == name for access in reads(value))

@@ -74,12 +74,12 @@ def _in_block(block: ir.Block, scope: _Scope, *, inlined: bool) -> Iterator[str]
         where = f"{type(stmt).__name__} at line {stmt.span.line}"
         for name in _names(stmt) & freed:
             yield f"{where}: {name} is used after it is freed"
-        yield from (f"{where}: {flaw}" for flaw in _of(stmt, here, inlined=inlined))
+        yield from (f"{where}: {flaw}" for flaw in _statement_flaws(stmt, here, inlined=inlined))
         match stmt:
             case ir.Alloc():
                 here.ranks[stmt.name] = len(stmt.shape)
             case ir.WindowStmt():
-                here.ranks[stmt.name] = _left(stmt.source)
+                here.ranks[stmt.name] = _window_rank(stmt.source)
             case ir.BarrierAlloc():
                 here.ranks[stmt.name] = len(stmt.shape)
                 barriers = here.barriers | {stmt.name}
@@ -95,7 +95,7 @@ def _in_block(block: ir.Block, scope: _Scope, *, inlined: bool) -> Iterator[str]
             yield from _in_block(inner, inside, inlined=inlined)
 
 
-def _left(access: ir.Access) -> int:
+def _window_rank(access: ir.Access) -> int:
     """Dimensions of a window: points leave none."""
     return sum(isinstance(coord, ir.Interval) for coord in access.coords)
 
@@ -110,7 +110,7 @@ def _names(stmt: ir.Stmt) -> set[Sym]:
     return found
 
 
-def _of(stmt: ir.Stmt, scope: _Scope, *, inlined: bool) -> Iterator[str]:
+def _statement_flaws(stmt: ir.Stmt, scope: _Scope, *, inlined: bool) -> Iterator[str]:
     """Yields the flaws of a statement itself."""
     for access in accesses(stmt):
         yield from _access(access, scope)
@@ -121,7 +121,7 @@ def _of(stmt: ir.Stmt, scope: _Scope, *, inlined: bool) -> Iterator[str]:
             if isinstance(stmt.mode, ir.Slot):
                 yield from _slot(stmt, stmt.mode, scope)
             if isinstance(stmt.mode, ir.Loaded):
-                yield from _loaded(stmt.mode, scope)
+                yield from _load_flaws(stmt.mode, scope)
         case ir.If():
             yield from _unknown(control_variables(stmt.condition), scope.controls, "condition")
         case ir.Alloc() | ir.BarrierAlloc():
@@ -164,7 +164,7 @@ def _slot(stmt: ir.For, mode: ir.Slot, scope: _Scope) -> Iterator[str]:
             yield f"{type(inner).__name__} inside the binding of a slot"
 
 
-def _loaded(mode: ir.Loaded, scope: _Scope) -> Iterator[str]:
+def _load_flaws(mode: ir.Loaded, scope: _Scope) -> Iterator[str]:
     """Yields flaws in a value from memory: it is one element of data, read in a launch."""
     if not scope.launched:
         yield f"{mode.source.name} is loaded outside of a launch"

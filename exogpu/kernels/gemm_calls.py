@@ -49,7 +49,7 @@ def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
     rank_of("B", B, (3,) if batched else (2,))
     if is_jax(A) or is_jax(B):
         return _lent(gemm, A, B, out, stream, lambda a, b: (*a.shape[:-1], b.shape[-2]))
-    a, b = (A, B) if batched else (_alone(A), _alone(B))
+    a, b = (A, B) if batched else (_single_batch(A), _single_batch(B))
     (L, M, K), (matrices, N, columns) = a.shape, b.shape
     if (matrices, columns) != (L, K):
         raise LaunchError(
@@ -64,7 +64,7 @@ def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
     result = empty_array(A, shape) if out is None else out
     for name, array, wanted in (("A", A, A.shape), ("B", B, B.shape), ("out", result, shape)):
         check(name, array, tuple(wanted), dtype)
-    c = result if batched else _alone(result)
+    c = result if batched else _single_batch(result)
     product = Product(int(L), int(M), int(N), int(K), dtype)
     choice = select.choice(product) or fastest(product, select.current_gpu())
     if choice.slices:
@@ -121,7 +121,7 @@ def _lent(
         raise
 
 
-def _alone(matrix: Any) -> Any:
+def _single_batch(matrix: Any) -> Any:
     """One matrix as an array of matrices."""
     return matrix.reshape((1, *matrix.shape)) if isinstance(matrix, View) else matrix[None]
 

@@ -188,7 +188,7 @@ def histogram(x: Any, bins: int, out: Any = None, *, stream: object = None) -> A
         raise LaunchError(f"bins is {said}", "give a number from 1 to 4096")
     result = empty_array(x, (count,)) if out is None else out
     check("out", result, (count,), "i32")
-    launch(counting(most), {"counts": "out"}, stream=stream, x=x, counts=result)
+    launch(counting_kernel(most), {"counts": "out"}, stream=stream, x=x, counts=result)
     return result
 
 
@@ -220,7 +220,7 @@ def name_of_rows(name: str, kind: str, columns: int) -> str:
 
 
 @cache
-def counting(most: int) -> Kernel:
+def counting_kernel(most: int) -> Kernel:
     """The kernel for so many bins."""
     from exogpu.kernels import histogram_bins
 

@@ -123,7 +123,7 @@ class Variant:
         )
         return tuple(map(float, found))
 
-    def expected(self, product: Product, slices: int) -> float:
+    def expected_seconds(self, product: Product, slices: int) -> float:
         """Seconds."""
         terms = zip(self.features(product, slices), self.seconds, strict=True)
         return sum(count * seconds for count, seconds in terms)
@@ -156,7 +156,7 @@ def fastest(product: Product, gpu: str = "") -> Choice:
 def among(product: Product, variants: Mapping[str, Variant]) -> Choice:
     """The one of these kernels that should be the fastest."""
     ways = [
-        (variant.expected(product, slices), variant, slices)
+        (variant.expected_seconds(product, slices), variant, slices)
         for variant in variants.values()
         if variant.dtype == product.dtype
         for slices in variant.slices(product)

@@ -29,7 +29,7 @@ def make_in_registers(shape: TopkShape) -> Macro:
     """
     part, HALVES, dtype = shape.part, shape.halves, shape.part.type
     V, LOADS, ACROSS = part.vector, part.loads, 32 * part.vector
-    rounds = (_packed if dtype.bytes == 2 else _pairs)(shape)
+    rounds = (_packed_rounds if dtype.bytes == 2 else _pairs)(shape)
 
     @macro
     def brought(x, row, left, live, key, t):
@@ -108,7 +108,7 @@ def _pairs(shape: TopkShape) -> Macro:
     return rounds
 
 
-def _packed(shape: TopkShape) -> Macro:
+def _packed_rounds(shape: TopkShape) -> Macro:
     """`rounds(key, base, place, w)` of floats of 16 bits, each with its column in one register.
 
     The ordinal of one has 13 bits to spare, zeros or, where it is negative, ones: they tell how

@@ -57,7 +57,9 @@ def choices(product: Product) -> list[Choice]:
     if not product.N:
         return [Choice(name, 0) for name in GEMV]
     expected = {
-        Choice(variant.name, slices if variant.split else 0): variant.expected(product, slices)
+        Choice(variant.name, slices if variant.split else 0): variant.expected_seconds(
+            product, slices
+        )
         for variant in shipped(current_gpu()).values()
         if variant.dtype == product.dtype
         for slices in variant.slices(product)

@@ -47,7 +47,7 @@ def backwards(tasks: int) -> Sequence[Sequence[int]]:
     return [range(tasks)[::-1]]
 
 
-def alone(tasks: int) -> Sequence[Sequence[int]]:
+def one_task_each(tasks: int) -> Sequence[Sequence[int]]:
     """Each task is executed by a cluster of its own."""
     return [[task] for task in range(tasks)]
 
@@ -70,7 +70,13 @@ def at_random(seed: int) -> Choice:
     return choice
 
 
-CHOICES: Final[tuple[Choice, ...]] = (in_order, alone, backwards, round_robin(2), round_robin(3))
+CHOICES: Final[tuple[Choice, ...]] = (
+    in_order,
+    one_task_each,
+    backwards,
+    round_robin(2),
+    round_robin(3),
+)
 
 
 def assign_tasks(program: amir.Program, sizes: Mapping[str, int], choice: Choice) -> amir.Program:
@@ -254,14 +260,14 @@ def without_slots(program: amir.Program, sizes: Mapping[Sym, int]) -> amir.Progr
     ):
         return program
     try:
-        return _counted(program, sizes)
+        return _count_slots(program, sizes)
     except slots.UncountedError:
-        return _counted(written_out(program, sizes, in_order), sizes)
+        return _count_slots(written_out(program, sizes, in_order), sizes)
 
 
-def _counted(program: amir.Program, sizes: Mapping[Sym, int]) -> amir.Program:
+def _count_slots(program: amir.Program, sizes: Mapping[Sym, int]) -> amir.Program:
     counts = slots.counts([*_parts(program.body, sizes, {})], sizes)
-    return replace(program, body=tuple(_without(op, counts) for op in program.body))
+    return replace(program, body=tuple(_without_slots(op, counts) for op in program.body))
 
 
 def _parts(
@@ -277,7 +283,7 @@ def _parts(
                 yield from _parts(op.body, sizes, known)  # One statement may read two slots.
             case amir.Loop():
                 lo, hi = substitute(op.lo, known), substitute(op.hi, known)
-                only = _only(lo, hi, sizes)
+                only = _single_value(lo, hi, sizes)
                 if only is not None:
                     yield from _parts(op.body, sizes, {**known, op.iterator: only})
                 else:
@@ -294,7 +300,7 @@ def _parts(
                 pass
 
 
-def _only(lo: ir.CExpr, hi: ir.CExpr, sizes: Mapping[Sym, int]) -> ir.Int | None:
+def _single_value(lo: ir.CExpr, hi: ir.CExpr, sizes: Mapping[Sym, int]) -> ir.Int | None:
     """The one value of an iterator, if it has but one whatever the others are."""
     if not (control_variables(lo) | control_variables(hi)) <= sizes.keys():
         return None
@@ -307,13 +313,13 @@ def _indices(access: ir.Access) -> Iterator[ir.CExpr]:
         yield coord.at if isinstance(coord, ir.Point) else coord.lo
 
 
-def _without(op: amir.Op, counts: Iterator[ir.CExpr]) -> amir.Op:
+def _without_slots(op: amir.Op, counts: Iterator[ir.CExpr]) -> amir.Op:
     match op:
         case amir.Loop(slot=ir.Access(), hi=ir.Int(ring)):
             at = ir.Mod(next(counts), ring)
-            body = tuple(_without(inner, counts) for inner in op.body)
+            body = tuple(_without_slots(inner, counts) for inner in op.body)
             return replace(op, lo=at, hi=ir.Add(at, ir.Int(1)), body=body, slot=None)
         case amir.Loop() | amir.Guard():
-            return replace(op, body=tuple(_without(inner, counts) for inner in op.body))
+            return replace(op, body=tuple(_without_slots(inner, counts) for inner in op.body))
         case _:
             return op

@@ -50,17 +50,17 @@ def sample_contents(program: Program, sizes: Mapping[str, int]) -> Iterator[Cont
     """Some contents of the arrays, no two alike: with small values, with large ones, at random;
     none where the kernel traps with each of them, or nothing is loaded."""
     chosen = [_upwards, _downwards, *(_at_random(seed) for seed in range(TRIES - 2))]
-    return _chosen(program, sizes, chosen)
+    return _contents_of(program, sizes, chosen)
 
 
 def at_random(program: Program, sizes: Mapping[str, int], seed: int) -> Contents:
     """Contents of the arrays that values are loaded from, the same for a seed; of none where
     nothing is loaded, or the kernel traps with all that were tried."""
     several = [*map(_at_random, range(TRIES * seed, TRIES * (seed + 1))), _upwards, _downwards]
-    return next(_chosen(program, sizes, several), {})
+    return next(_contents_of(program, sizes, several), {})
 
 
-def _chosen(
+def _contents_of(
     program: Program, sizes: Mapping[str, int], choices: Sequence[Choice]
 ) -> Iterator[Contents]:
     if not loads(program):
@@ -208,19 +208,19 @@ def with_contents(program: Program, sizes: Mapping[str, int], contents: Contents
     values = {p.name: sizes[p.name.name] for p in program.params}
     shapes = _shapes(program, values)
 
-    def one(op: Op) -> Op:
+    def with_contents(op: Op) -> Op:
         match op:
             case Loop(source=ir.Access() as source):
                 at = position(source, shapes[source.name])
                 value = _looked_up(contents[source.name.name], at)
-                body = tuple(map(one, op.body))
+                body = tuple(map(with_contents, op.body))
                 return replace(op, lo=value, hi=ir.Add(value, ir.Int(1)), body=body, source=None)
             case Loop() | Guard():
-                return replace(op, body=tuple(map(one, op.body)))
+                return replace(op, body=tuple(map(with_contents, op.body)))
             case _:
                 return op
 
-    return replace(program, body=tuple(map(one, program.body)))
+    return replace(program, body=tuple(map(with_contents, program.body)))
 
 
 def _looked_up(elements: Sequence[int], at: ir.CExpr) -> ir.CExpr:

@@ -111,7 +111,7 @@ def step(machine: literal_state.Machine, op: amir.Op) -> bool:
     """One statement; False once the run has to stop."""
     if machine.watch is not None:
         machine.watch()
-    at = literal_state.now(machine, op)
+    at = literal_state.moment_of(machine, op)
     if not machine.observer.step(at):
         machine.going = False
         return False
@@ -407,7 +407,7 @@ def _fired(
     way = (machine.policy, op.transitive, at.threads, op.pre, record)
     grant = literal_records.witness(*way)
     given = (
-        literal_records.Given(grant, literal_records.carried(*way))
+        literal_records.Given(grant, literal_records.carried_timelines(*way))
         if grant is not literal_records.Grant.NOTHING
         else literal_records.NOTHING
     )

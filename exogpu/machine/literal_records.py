@@ -160,7 +160,7 @@ def seeing(record: VisibilityRecord, level: Level, timelines: QualSet) -> Thread
     return seen
 
 
-def taken(transitive: bool, pre: QualSet, record: VisibilityRecord) -> QualSet:
+def taken_timelines(transitive: bool, pre: QualSet, record: VisibilityRecord) -> QualSet:
     """The timelines on which a sync takes a record: of its own one alone where not transitive."""
     return pre if transitive else pre & {record.timeline}
 
@@ -179,7 +179,7 @@ def witness(
     visibility that is only temporal a temporal one.
     """
     grant = Grant.NOTHING
-    for timeline in taken(transitive, pre, record):
+    for timeline in taken_timelines(transitive, pre, record):
         if shares(at_least(record, Level.FULLY_ORDERED, timeline), threads):
             return Grant.FULL
         if timeline is record.timeline and shares(record.own, threads):
@@ -191,7 +191,7 @@ def witness(
     return grant
 
 
-def carried(
+def carried_timelines(
     policy: Policy,
     transitive: bool,
     threads: Threads,
@@ -203,7 +203,7 @@ def carried(
     if policy is Policy.PAPER:
         return frozenset()
     firing = NOBODY
-    for timeline in taken(transitive, pre, record):
+    for timeline in taken_timelines(transitive, pre, record):
         firing = join(firing, meet(at_least(record, Level.UNORDERED, timeline), threads))
     return frozenset(q for q in ASYNC_PROXY if shares(record.full.get(q, NOBODY), firing))
 

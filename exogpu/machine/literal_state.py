@@ -133,7 +133,7 @@ def allocate(machine: Machine, variable: amir.Variable, phases: bool = True) -> 
         machine.barriers[variable.name] = barrier
 
 
-def executing(machine: Machine, op: amir.Op) -> literal_records.Threads:
+def executing_threads(machine: Machine, op: amir.Op) -> literal_records.Threads:
     """`g(sigma, iota)`: `{(iota, t) | t in f(sigma)}` at CUDA scope, every thread at CPU scope."""
     mapping = op.origin.threads
     if mapping is None:
@@ -191,9 +191,11 @@ def cell(machine: Machine, name: Sym, index: literal_records.Index) -> Cell:
     return machine.cells[name].setdefault(index, Cell())
 
 
-def now(machine: Machine, op: amir.Op) -> Moment:
+def moment_of(machine: Machine, op: amir.Op) -> Moment:
     """The operation at this point of the execution."""
-    threads = executing(machine, op) if isinstance(op, _EXECUTED) else literal_records.NOBODY
+    threads = (
+        executing_threads(machine, op) if isinstance(op, _EXECUTED) else literal_records.NOBODY
+    )
     task = None if op.origin.threads is None else machine.task
     return Moment(op, machine.loops, machine.values, task, threads)
 
@@ -245,7 +247,7 @@ def hand_over(machine: Machine, before: int) -> None:
     for name in resident:
         barrier = machine.barriers.get(name)
         for awaited in () if barrier is None or barrier.phase is None else barrier.phase.awaited:
-            awaited.sees = _next(awaited.sees, before, machine.task)
+            awaited.sees = _move_task(awaited.sees, before, machine.task)
 
 
 def name_of(recorded: Recorded) -> Sym:
@@ -261,13 +263,15 @@ def leaks(machine: Machine, name: Sym, recorded: Recorded, at: Moment) -> bool:
 
 
 def _renamed(record: literal_records.VisibilityRecord, before: int, after: int) -> None:
-    record.own = _next(record.own, before, after)
+    record.own = _move_task(record.own, before, after)
     for level in (record.temporal, record.full):
         for timeline, threads in level.items():
-            level[timeline] = _next(threads, before, after)
+            level[timeline] = _move_task(threads, before, after)
 
 
-def _next(threads: literal_records.Threads, before: int, after: int) -> literal_records.Threads:
+def _move_task(
+    threads: literal_records.Threads, before: int, after: int
+) -> literal_records.Threads:
     return frozenset((after if task == before else task, t) for task, t in threads)
 
 

@@ -69,14 +69,14 @@ class Moment(NamedTuple):
     """Those that execute an access or a sync."""
 
     @property
-    def around(self) -> list[tuple[Loop, int]]:
+    def loops_around(self) -> list[tuple[Loop, int]]:
         """The loops, each with the value of its iterator."""
         return list(zip(self.loops, self.values, strict=True))
 
     @property
     def iteration(self) -> Iteration:
         """Names and values of the iterators."""
-        return tuple([(loop.iterator.name, value) for loop, value in self.around])
+        return tuple([(loop.iterator.name, value) for loop, value in self.loops_around])
 
 
 @dataclass(frozen=True, slots=True)

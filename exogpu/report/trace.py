@@ -113,7 +113,7 @@ class _Tracer(Observer):
     def event(self, kind: Kind, at: Moment) -> Event:
         """The event of an operation: that of the statement, if it has begun already."""
         span = at.op.origin.span
-        around = [(loop, n) for loop, n in at.around if loop.origin.span != span]
+        around = [(loop, n) for loop, n in at.loops_around if loop.origin.span != span]
         iteration = tuple((loop.iterator.name, n) for loop, n in around)
         if at.threads not in self._threads:
             found = frozenset(t for _, t in at.threads - {EVERYONE})

@@ -76,7 +76,9 @@ _PARAM, _IN, _OUT = islpy.dim_type.param, islpy.dim_type.in_, islpy.dim_type.out
 
 def set_of(params: Iterable[str], dims: Iterable[str], constraint: str = "") -> Set:
     """`[params] -> { [dims] : constraint }`"""
-    return islpy.Set(f"[{', '.join(params)}] -> {{ [{', '.join(dims)}]{_where(constraint)} }}")
+    return islpy.Set(
+        f"[{', '.join(params)}] -> {{ [{', '.join(dims)}]{_condition_suffix(constraint)} }}"
+    )
 
 
 def map_of(
@@ -84,7 +86,7 @@ def map_of(
 ) -> Map:
     """`[params] -> { [ins] -> [outs] : constraint }`; an output may be an expression."""
     arrow = f"[{', '.join(ins)}] -> [{', '.join(outs)}]"
-    return islpy.Map(f"[{', '.join(params)}] -> {{ {arrow}{_where(constraint)} }}")
+    return islpy.Map(f"[{', '.join(params)}] -> {{ {arrow}{_condition_suffix(constraint)} }}")
 
 
 def parse_set(text: str) -> Set:
@@ -97,7 +99,7 @@ def parse_map(text: str) -> Map:
     return islpy.Map(text)
 
 
-def _where(constraint: str) -> str:
+def _condition_suffix(constraint: str) -> str:
     return f" : {constraint}" if constraint else ""
 
 

@@ -152,7 +152,7 @@ def _progression(line: Map) -> Count | None:
     low = extreme(line).get_pw_aff(0)
     high = extreme(line, largest=True).get_pw_aff(0)
     value = islpy.Val(stride)
-    between = _between(low, high)
+    between = _pairs_between(low, high)
     if stride > 1:
         between = between.intersect(_stride_apart(low, stride))
     if not between.is_subset(line):
@@ -161,7 +161,7 @@ def _progression(line: Map) -> Count | None:
     return steps.add_constant_val(islpy.Val(1)).coalesce()
 
 
-def _between(low: Count, high: Count) -> Map:
+def _pairs_between(low: Count, high: Count) -> Map:
     ge = low.as_map().apply_range(islpy.Map("{ [a] -> [b] : b >= a }"))
     le = high.as_map().apply_range(islpy.Map("{ [a] -> [b] : b <= a }"))
     return ge.intersect(le)

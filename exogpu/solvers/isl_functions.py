@@ -112,7 +112,7 @@ class Least:
         self._functions: dict[int, tuple[Map, Function, Map]] = {}
         self._choices: dict[int, tuple[Function, tuple[tuple[Affine, ...], ...]]] = {}
 
-    def of(self, relation: Map) -> tuple[Function, Map]:
+    def minimum(self, relation: Map) -> tuple[Function, Map]:
         """The smallest outputs as a function, and its graph."""
         if id(relation) not in self._functions:
             function = extreme(relation)
@@ -127,7 +127,7 @@ class Least:
         return self._choices[id(function)][1]
 
 
-def between(left: Map, right: Map, pairs: Map, least: Least) -> Between:
+def least_between(left: Map, right: Map, pairs: Map, least: Least) -> Between:
     """For the pairs `a -> b`, a `c` with `a -> c` in `left` and `b -> c` in `right`: the smallest
     for `a` or the largest for `b`, if that does for all pairs, else the smallest of each."""
     of_first = partial(_of_first, least)
@@ -146,7 +146,7 @@ def _pieces(relation: Map) -> int:
 
 
 def _of_first(least: Least, left: Map, right: Map, pairs: Map) -> Between | None:
-    function, chosen = least.of(left)
+    function, chosen = least.minimum(left)
     reached = pairs.reverse().apply_range(chosen)
     if not pairs.domain().is_subset(chosen.domain()) or not reached.is_subset(right):
         return None
@@ -180,13 +180,15 @@ def choices(function: Function) -> tuple[tuple[Affine, ...], ...]:
         return ()
     places = [points for points, _ in listed]
     columns = [
-        _common(places, [_simplest(points, value.get_aff(at)) for points, value in listed])
+        _common_expressions(
+            places, [_simplest(points, value.get_aff(at)) for points, value in listed]
+        )
         for at in range(listed[0][1].dim(islpy.dim_type.out))
     ]
     return tuple(dict.fromkeys(zip(*columns, strict=True) if columns else [()]))
 
 
-def _common(places: Sequence[islpy.Set], values: Sequence[islpy.Aff]) -> list[Affine]:
+def _common_expressions(places: Sequence[islpy.Set], values: Sequence[islpy.Aff]) -> list[Affine]:
     """For each place an expression that has the value there, of those of all places and inputs."""
     written = [affine(value) for value in values]
     found = dict(zip(written, values, strict=True))

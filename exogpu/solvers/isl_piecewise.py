@@ -56,16 +56,16 @@ def tree(condition: Set, known: Set) -> Tree | None:
     one that never holds is 0.
     """
     whole = condition.intersect(known).coalesce()
-    found = [_written(whole.get_basic_sets(), known, whole)]
+    found = [_condition_tree(whole.get_basic_sets(), known, whole)]
     if condition.n_basic_set() <= UNMERGED:
         # What coalescing merged may be longer than its parts.
-        found.append(_written(condition.intersect(known).get_basic_sets(), known, whole))
+        found.append(_condition_tree(condition.intersect(known).get_basic_sets(), known, whole))
     return min(
         (one for one in found if one is not None), key=lambda one: len(str(one)), default=None
     )
 
 
-def _written(parts: Sequence[islpy.BasicSet], known: Set, whole: Set) -> Tree | None:
+def _condition_tree(parts: Sequence[islpy.BasicSet], known: Set, whole: Set) -> Tree | None:
     """The tree of a condition that consists of these parts."""
     build = islpy.AstBuild.from_context(known)
     pieces = [_tree(build.expr_from_set(piece)) for piece in _pieces(parts, known, whole)]
@@ -84,7 +84,7 @@ def _pieces(parts: Sequence[islpy.BasicSet], known: Set, whole: Set) -> list[Set
         return [Set.universe(whole.get_space())]
     pieces: list[Set] = []
     for basic in parts:
-        kept = _widened(list(basic.get_constraints()), basic.get_space(), known, whole)
+        kept = _widen(list(basic.get_constraints()), basic.get_space(), known, whole)
         if not any(kept.is_subset(other) for other in pieces):
             pieces.append(kept)
     for piece in list(pieces):
@@ -94,9 +94,7 @@ def _pieces(parts: Sequence[islpy.BasicSet], known: Set, whole: Set) -> list[Set
     return pieces
 
 
-def _widened(
-    constraints: list[islpy.Constraint], space: islpy.Space, known: Set, whole: Set
-) -> Set:
+def _widen(constraints: list[islpy.Constraint], space: islpy.Space, known: Set, whole: Set) -> Set:
     """The points that satisfy as few of the constraints as keep them in `whole`, where `known`
     holds."""
     at = 0
@@ -165,7 +163,7 @@ def functions(pairs: Relation, given: Points) -> Iterator[tuple[str, str, tuple[
         second = piece.get_tuple_name(islpy.dim_type.out)
         if not piece.is_single_valued():
             raise SeveralError(first)
-        among = _named(given, first, piece.domain())
+        among = _points_named(given, first, piece.domain())
         yield first, second, tuple(_branches(piece, among))
 
 
@@ -176,7 +174,7 @@ def cases(points: Points, given: Points) -> Iterator[tuple[str, Cases]]:
         piece = listed.get_at(at).coalesce()
         if not piece.is_empty():
             name = piece.get_tuple_name()
-            yield name, _conditions_among(piece, _named(given, name, piece))
+            yield name, _conditions_among(piece, _points_named(given, name, piece))
 
 
 def related(pairs: Relation, given: Points) -> Iterator[tuple[str, str, Cases]]:
@@ -185,7 +183,7 @@ def related(pairs: Relation, given: Points) -> Iterator[tuple[str, str, Cases]]:
     for piece in _maps(pairs):
         first = piece.get_tuple_name(islpy.dim_type.in_)
         second = piece.get_tuple_name(islpy.dim_type.out)
-        inputs = _named(given, first, piece.domain())
+        inputs = _points_named(given, first, piece.domain())
         outputs = islpy.Set.universe(piece.range().get_space())
         among = islpy.Map.from_domain_and_range(inputs, outputs).wrap().flatten()
         yield first, second, _conditions_among(piece.wrap().flatten().coalesce(), among)
@@ -222,7 +220,7 @@ def _maps(pairs: Relation) -> Iterator[islpy.Map]:
             yield piece
 
 
-def _named(given: Points, name: str, like: islpy.Set) -> islpy.Set:
+def _points_named(given: Points, name: str, like: islpy.Set) -> islpy.Set:
     """The given points of a tuple; all that could be, where none are."""
     listed = given.get_set_list()
     for at in range(listed.n_set()):
@@ -288,7 +286,7 @@ def at_least(left: Map, right: Map, least: int) -> Map:
     return left.apply_range(below).apply_range(right.reverse())
 
 
-def apart(
+def shift_output(
     relation: Map, names: Sequence[str], tuples: tuple[str, str], steps: int, beyond: int
 ) -> Map:
     """The same as `params_to_both`, but of the last, which is no parameter, the output's value is

@@ -57,7 +57,7 @@ def restrict_range(relation: Map, outputs: Set) -> Map:
     return relation.intersect_range(outputs)
 
 
-def under(relation: Map, condition: Set) -> Map:
+def restrict_parameters(relation: Map, condition: Set) -> Map:
     """The pairs for parameters in `condition`, in the order in which it has them."""
     return relation.align_params(condition.get_space()).intersect_params(condition)
 

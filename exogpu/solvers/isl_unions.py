@@ -34,7 +34,7 @@ def points(params: Iterable[str], pieces: Iterable[str]) -> Points:
 
 def repeated_points(params: Iterable[str], piece: str, names: Iterable[str]) -> Points:
     """The points of one piece, `A[i] : constraint`, under each of the names."""
-    one = _set(f"[{', '.join(params)}] -> {{ {piece} }}")
+    one = _parse_set(f"[{', '.join(params)}] -> {{ {piece} }}")
     found = islpy.UnionSet.empty(one.get_space())
     for name in names:
         found = found.union(islpy.UnionSet.from_set(one.set_tuple_name(name)))
@@ -52,7 +52,7 @@ def repeated_pairs(params: Iterable[str], piece: str, names: Iterable[tuple[str,
 
 
 @lru_cache(_KEPT)
-def _set(text: str) -> islpy.Set:
+def _parse_set(text: str) -> islpy.Set:
     return islpy.Set(text)
 
 
@@ -124,7 +124,7 @@ def image(given: Points, pairs: Relation) -> Points:
     return given.apply(pairs)
 
 
-def without(left: Points, right: Points) -> Points:
+def difference(left: Points, right: Points) -> Points:
     """The points of `left` that are not in `right`."""
     return left.subtract(right).coalesce()
 
@@ -264,15 +264,15 @@ def first_image(
     for piece in _pieces(pairs):
         if (piece.get_tuple_name(_IN), piece.get_tuple_name(_OUT)) != names:
             continue
-        first = _fixed(islpy.UnionSet.from_set(piece.domain()), params).lexmin()
-        for image in _sets(_fixed(first.apply(images), params)):
+        first = _fix_parameters(islpy.UnionSet.from_set(piece.domain()), params).lexmin()
+        for image in _sets(_fix_parameters(first.apply(images), params)):
             values = lexmin(image.project_out(_PARAM, 0, image.dim(_PARAM)))
             if values is not None:
                 return image.get_tuple_name(), values
     return None
 
 
-def _fixed(given: Points, params: Mapping[str, int]) -> Points:
+def _fix_parameters(given: Points, params: Mapping[str, int]) -> Points:
     equal = " and ".join(f"{name} = {value}" for name, value in params.items()) or "true"
     return given.intersect_params(islpy.Set(f"[{', '.join(params)}] -> {{ : {equal} }}"))
 
@@ -290,7 +290,9 @@ def leaving_out(pairs: Relation, names: Iterable[str]) -> Relation:
 # --- pairs as points --------------------------------------------------------------------------
 
 
-def alike(params: Iterable[str], events: Points, pairs: Iterable[tuple[str, str]]) -> Relation:
+def matching_points(
+    params: Iterable[str], events: Points, pairs: Iterable[tuple[str, str]]
+) -> Relation:
     """From points of each first tuple to the point of the second with the same numbers."""
     dims = {piece.get_tuple_name(): piece.dim(islpy.dim_type.set) for piece in _sets(events)}
     given = ", ".join(params)

@@ -56,13 +56,13 @@ class Helper:
 
     def receive(self) -> object:
         """Returns the helper's next message. Raises LostError where it tells nothing more."""
-        if self.told():
+        if self.take_messages():
             return self._told.pop(0)
         with suppress(EOFError, OSError):
             return self._receiver.recv()
         raise LostError
 
-    def told(self) -> Sequence[object]:
+    def take_messages(self) -> Sequence[object]:
         """Returns the messages not received yet: taken now, so that the helper need not wait."""
         with suppress(EOFError, OSError):
             while self._receiver.poll():

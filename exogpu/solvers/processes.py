@@ -104,7 +104,7 @@ class _Board:
         self._shared[self._HEAD.size : self._HEAD.size + len(text)] = text
         self._HEAD.pack_into(self._shared, 0, inf if endless else monotonic(), len(text))
 
-    def read(self) -> tuple[float, str]:
+    def read_board(self) -> tuple[float, str]:
         began, length = self._HEAD.unpack_from(self._shared, 0)
         text = self._shared[self._HEAD.size : self._HEAD.size + length]
         return began, text.decode(errors="replace")
@@ -262,7 +262,7 @@ def _messages(
     start, memory = monotonic(), _Memory(pid, board)
     allowed = limits.gigabytes if limits.gigabytes is not None else default_gigabytes()
     while True:
-        began, doing = board.read()
+        began, doing = board.read_board()
         left = TICK
         if limits.seconds is not None:
             since = began if limits.each_stage else start
@@ -271,14 +271,14 @@ def _messages(
             try:
                 kind, value = receiver.recv()
             except (EOFError, OSError):
-                return Stopped("crash", board.read()[1], _end_of(pid))
+                return Stopped("crash", board.read_board()[1], _end_of(pid))
             if kind == "told":
                 yield value
                 continue
             if kind == "found":
                 return value
             if isinstance(value[0], MemoryError):
-                return Stopped("memory", board.read()[1], f"{allowed:g} GB")
+                return Stopped("memory", board.read_board()[1], f"{allowed:g} GB")
             raise value[0] from RemoteError(value[1])
         if left <= 0:
             return Stopped("time", doing, f"{limits.seconds:g} s")

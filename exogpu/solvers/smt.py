@@ -87,7 +87,7 @@ def ask_together(
     """
     found: list[Reply] = []
     for group in _groups(scripts):
-        for script, seconds in zip(group, _soon(group), strict=True):
+        for script, seconds in zip(group, _quick_times(group), strict=True):
             if seconds is None:
                 found.append(ask_z3(script, attempts=attempts))
             else:
@@ -95,7 +95,7 @@ def ask_together(
     return tuple(found)
 
 
-def _soon(group: Sequence[str]) -> Collection[float | None]:
+def _quick_times(group: Sequence[str]) -> Collection[float | None]:
     """The seconds in which one of the turns refutes each script; None where none does."""
     found: dict[int, float | None] = dict.fromkeys(range(len(group)))
     for turn in TURNS:
@@ -162,7 +162,7 @@ def _refutes(solver: z3.Solver, script: str) -> bool:
     count = len(parts)
     if not count:
         return False
-    solver.add(_first(parts, count - 1))
+    solver.add(_conjunction_of_first(parts, count - 1))
     last = parts[count - 1]
     return all(_excludes(solver, one) for one in (last.children() if z3.is_or(last) else [last]))
 
@@ -176,7 +176,7 @@ def _excludes(solver: z3.Solver, case: z3.BoolRef) -> bool:
         solver.pop()
 
 
-def _first(parts: z3.AstVector, count: int) -> z3.BoolRef:
+def _conjunction_of_first(parts: z3.AstVector, count: int) -> z3.BoolRef:
     """The conjunction of the first parts.  `z3.And` would look at each for as long as Z3 at all of
     them."""
     context = parts.ctx
@@ -252,7 +252,7 @@ def _smaller(
     return found
 
 
-def less(names: Sequence[str], values: Sequence[int]) -> str:
+def lexicographically_less(names: Sequence[str], values: Sequence[int]) -> str:
     """The formula that the constants are lexicographically smaller than the values."""
     found = "false"
     for name, value in reversed(list(zip(names, values, strict=True))):
@@ -357,7 +357,7 @@ def z3_version() -> str:
     return str(z3.get_version_string())
 
 
-def named(solver: Literal["z3", "cvc5"]) -> str:
+def versioned_name(solver: Literal["z3", "cvc5"]) -> str:
     """A solver with its version, as replies name it."""
     return f"z3 {z3_version()}" if solver == "z3" else f"cvc5 {cvc5_version()}"
 

@@ -121,7 +121,7 @@ def plain(script: str) -> str:
         raise ScriptError(f"it has more than {LONGEST} characters")
     if found := _STRANGE.search(script):
         _fail(script, found.start(), f"the character {found[0]!r}")
-    return _Reader(script).read()
+    return _Reader(script).read_term()
 
 
 def _fail(script: str, at: int, why: str) -> NoReturn:
@@ -138,7 +138,7 @@ class _Reader:
         self.lines: list[str] = []
         self.ended = False
 
-    def read(self) -> str:
+    def read_term(self) -> str:
         stack: list[list[_Item]] = []
         while token := self._token():
             if self.ended:

@@ -58,31 +58,31 @@ class Apart:
     def __call__(self, script: str) -> smt.Reply:
         """The solver's answer; unknown, with the reason, where it gives none."""
         start = perf_counter()
-        if self._left() <= 0:
-            return self._none(start, "no time is left")
+        if self._remaining_seconds() <= 0:
+            return self._unknown_reply(start, "no time is left")
         try:
             process = self._process or self._start()
             assert process.stdin is not None
             process.stdin.write(json.dumps(script).encode() + b"\n")
             process.stdin.flush()
-            allowed = min(self._limit, self._left())
+            allowed = min(self._limit, self._remaining_seconds())
             line = self._lines.get(timeout=max(allowed, 0))
         except queue.Empty:
             self._stop()
-            return self._none(start, f"no answer within {perf_counter() - start:.0f} s")
+            return self._unknown_reply(start, f"no answer within {perf_counter() - start:.0f} s")
         except OSError:  # it has ended, and takes no question
             line = b""
         if not line:
             status = self._stop()
-            return self._none(start, f"the solver crashed (exit status {status})")
+            return self._unknown_reply(start, f"the solver crashed (exit status {status})")
         return smt.Reply(**json.loads(line))
 
-    def _left(self) -> float:
+    def _remaining_seconds(self) -> float:
         """Seconds until the deadline."""
         return math.inf if self._deadline is None else self._deadline - monotonic()
 
-    def _none(self, start: float, why: str) -> smt.Reply:
-        return smt.Reply(smt.named(self._name), "unknown", perf_counter() - start, why)
+    def _unknown_reply(self, start: float, why: str) -> smt.Reply:
+        return smt.Reply(smt.versioned_name(self._name), "unknown", perf_counter() - start, why)
 
     def _start(self) -> subprocess.Popen[bytes]:
         root = str(Path(__file__).resolve().parents[2])
@@ -95,8 +95,10 @@ class Apart:
             env={**os.environ, "PYTHONPATH": path},
         )
         self._process, self._lines = process, queue.SimpleQueue()
-        threading.Thread(target=_read, args=(process, self._lines), daemon=True).start()
-        self._lines.get(timeout=min(STARTING, max(self._left(), 0)))  # it is ready, or has ended
+        threading.Thread(target=_read_lines, args=(process, self._lines), daemon=True).start()
+        self._lines.get(
+            timeout=min(STARTING, max(self._remaining_seconds(), 0))
+        )  # it is ready, or has ended
         return process
 
     def _stop(self) -> int | None:
@@ -117,7 +119,7 @@ class Apart:
         return ended
 
 
-def _read(process: subprocess.Popen[bytes], lines: queue.SimpleQueue[bytes]) -> None:
+def _read_lines(process: subprocess.Popen[bytes], lines: queue.SimpleQueue[bytes]) -> None:
     """Hands on what a process says, and that it has ended."""
     assert process.stdout is not None
     with process.stdout as output:

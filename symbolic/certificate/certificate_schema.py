@@ -53,7 +53,7 @@ def read_certificate(folder: Path) -> Certificate:
         if folder.is_symlink():
             raise strict_json.MalformedError("the folder is a symbolic link")
         data = strict_json.file_bytes(path)
-        content = _checked(_recognised(strict_json.json_value(data)))
+        content = _validate(_recognised(strict_json.json_value(data)))
     except strict_json.MalformedError as error:
         message = f"{strict_json.printable(path)} cannot be read: {error}"
         raise ExoGpuError([Diagnostic("X971", message, NOWHERE, REMAKE)]) from None
@@ -84,7 +84,7 @@ def _recognised(content: object) -> object:
     return content
 
 
-def _checked(content: object) -> dict[str, Any]:
+def _validate(content: object) -> dict[str, Any]:
     return strict_json.fields(
         "",
         content,

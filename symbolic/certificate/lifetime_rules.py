@@ -48,7 +48,7 @@ def check_lifetimes(program: Mapping[str, Any]) -> None:
     variables = {one["name"]: one for one in program["variables"]}
     blocks = list(_blocks(program["body"]))
     for kind in ("Alloc", "Release"):
-        _once([op for block in blocks for op in block if op["op"] == kind], kind)
+        _check_unique([op for block in blocks for op in block if op["op"] == kind], kind)
     for block in blocks:
         _ends(block, variables)
     allocated = set[str]().union(*map(_lifetimes, blocks))
@@ -81,7 +81,7 @@ def _wrong(op: Op, what: str) -> None:
     malformed("body", f"line {op['line']} ({op['text']}) {what}")
 
 
-def _once(ops: Sequence[Op], kind: str) -> None:
+def _check_unique(ops: Sequence[Op], kind: str) -> None:
     seen: set[str] = set()
     for op in ops:
         if op["variable"] in seen:
@@ -102,13 +102,13 @@ def _lifetimes(block: Sequence[Op]) -> set[str]:
         if ends.get(name, -1) < at:
             _wrong(block[at], f"allocates {name}, which is not released later in its block")
     for at, op in enumerate(block):
-        for name in _used(op) & begins.keys() if op["op"] != "Require" else ():
+        for name in _variables_of(op) & begins.keys() if op["op"] != "Require" else ():
             if not begins[name] <= at <= ends[name]:
                 _wrong(op, f"uses {name} before its Alloc or after its Release")
     return set(begins)
 
 
-def _used(op: Op) -> set[str]:
+def _variables_of(op: Op) -> set[str]:
     """The variables that an operation names, or one in its body."""
     found: set[str] = set()
     left: list[object] = [op]
@@ -245,21 +245,19 @@ def _check_values(
         kinds = {op["op"] for op in ops}
         if "RecordRead" in kinds and not kinds & {"RecordMutate", "CheckInitialised"}:
             _wrong(ops[0], f"reads {name}, and does not ask whether it has been written")
-        before = ""
+        mutated = given = False
         for op in ops:
-            match op["op"]:
-                case "Initialise" if op["uninit"]:
-                    if not op["text"].startswith("uninit("):
-                        _wrong(
-                            op, f"is no uninit of {name}, and says that its values do not matter"
-                        )
-                case "Initialise" if before not in ("RecordMutate", "Initialise"):
-                    _wrong(op, f"gives {name} values before it has written it")
-                case "CheckInitialised" if ops[-1] is op:
+            if op["op"] != "Initialise":
+                mutated, given = op["op"] == "RecordMutate" or (mutated and not given), False
+                if op["op"] == "CheckInitialised" and ops[-1] is op:
                     _wrong(op, f"asks for values of {name} after it has read them")
-                case _:
-                    pass
-            before = op["op"]
+            elif op["uninit"]:
+                if not op["text"].startswith("uninit("):
+                    _wrong(op, f"is no uninit of {name}, and says that its values do not matter")
+            elif not mutated:
+                _wrong(op, f"gives {name} values before it has written it")
+            else:
+                given = True
 
 
 def _is_access(op: Op, variables: Mapping[str, Mapping[str, Any]]) -> bool:

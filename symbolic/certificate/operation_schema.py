@@ -42,7 +42,7 @@ class Scope:
         """A size or an iterator."""
         return CVar(Sym(name, 0)) if name in self.controls else None
 
-    def within(self, where: str, iterator: str) -> Scope:
+    def enter_loop(self, where: str, iterator: str) -> Scope:
         """Inside a loop.  One after the other, loops may have one iterator."""
         if iterator in self.controls or iterator in self.variables:
             strict_json.malformed(
@@ -60,7 +60,7 @@ def check_operations(body: object, scope: Scope) -> int:
         for place, op in strict_json.list_members(where, block):
             _operation(op, place, around)
             if op["op"] == "Loop":
-                inner = around.within(f"{place}.iterator", op["iterator"])
+                inner = around.enter_loop(f"{place}.iterator", op["iterator"])
                 blocks.append((op["body"], f"{place}.body", inner))
             elif op["op"] == "Guard":
                 blocks.append((op["body"], f"{place}.body", around))
@@ -95,7 +95,7 @@ def _operation(value: object, where: str, scope: Scope) -> None:
 def _conditions(found: Mapping[str, Any], where: str, scope: Scope) -> None:
     """The conditions of a Require read its own variables, too."""
     for place, one in strict_json.list_members(f"{where}.each", found["each"]):
-        scope = scope.within(f"{place}.name", one["name"])
+        scope = scope.enter_loop(f"{place}.name", one["name"])
     if bool(found["conditions"]) == bool(found["together"]):
         strict_json.malformed(
             where, "it requires conditions of numbers, or that threads stay together"
@@ -146,7 +146,7 @@ def _threads(scope: Scope) -> strict_json.Shape:
     return strict_json.maybe(_expression(threads)(scope))
 
 
-def _named(scope: Scope) -> strict_json.Shape:
+def _declared_name(scope: Scope) -> strict_json.Shape:
     def check(value: object, where: str) -> None:
         if not isinstance(value, str) or value not in scope.variables:
             strict_json.malformed(where, f"{strict_json.shorten(value)} is no variable")
@@ -156,7 +156,7 @@ def _named(scope: Scope) -> strict_json.Shape:
 
 def barrier_element(scope: Scope) -> strict_json.Shape:
     def check(value: object, where: str) -> None:
-        _named(scope)(value, where)
+        _declared_name(scope)(value, where)
         if "mechanism" not in scope.variables[str(value)]:
             strict_json.malformed(where, f"{strict_json.shorten(value)} is no barrier")
 
@@ -165,7 +165,7 @@ def barrier_element(scope: Scope) -> strict_json.Shape:
 
 def data_element(scope: Scope) -> strict_json.Shape:
     def check(value: object, where: str) -> None:
-        _named(scope)(value, where)
+        _declared_name(scope)(value, where)
         if "mechanism" in scope.variables[str(value)]:
             strict_json.malformed(where, f"{strict_json.shorten(value)} is a barrier")
 
@@ -208,7 +208,7 @@ def _tagged(scope: Scope) -> strict_json.Shape:
     )
 
 
-def _each(scope: Scope) -> strict_json.Shape:
+def _bounded_variables(scope: Scope) -> strict_json.Shape:
     """Variables of a Require; the bounds of each may read those before it."""
 
     def check(value: object, where: str) -> None:
@@ -216,7 +216,7 @@ def _each(scope: Scope) -> strict_json.Shape:
         for place, one in strict_json.list_members(where, value):
             number = checked_number(around)
             found = strict_json.fields(place, one, name=strict_json.NAME, lo=number, hi=number)
-            around = around.within(f"{place}.name", found["name"])
+            around = around.enter_loop(f"{place}.name", found["name"])
 
     return check
 
@@ -231,7 +231,7 @@ def _timelines(value: object, where: str) -> None:
         strict_json.malformed(where, "the timelines stand in another order, or twice")
 
 
-_ANY: Final = _access(_named)
+_ANY: Final = _access(_declared_name)
 
 
 _ELEMENT: Final = _access(barrier_element, points=True)
@@ -280,8 +280,8 @@ OPERATIONS: Final[dict[str, dict[str, _Scoped]]] = {
     },
     "Guard": {"condition": checked_formula, "body": _always(lambda value, where: None)},
     "IncTaskID": {},
-    "Alloc": {"variable": _named},
-    "Release": {"variable": _named},
+    "Alloc": {"variable": _declared_name},
+    "Release": {"variable": _declared_name},
     "CheckBarrier": {"variable": barrier_element},
     "RecordRead": _RECORD,
     "RecordMutate": _RECORD,
@@ -312,8 +312,8 @@ OPERATIONS: Final[dict[str, dict[str, _Scoped]]] = {
     },
     "Require": {
         "kind": _always(strict_json.one_of(REQUIRED)),
-        "variable": lambda scope: strict_json.maybe(_named(scope)),
-        "each": _each,
+        "variable": lambda scope: strict_json.maybe(_declared_name(scope)),
+        "each": _bounded_variables,
         "conditions": _always(strict_json.a_list(strict_json.TEXT)),
         "together": _always(
             strict_json.a_list(

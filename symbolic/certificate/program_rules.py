@@ -62,16 +62,16 @@ def needs(program: Mapping[str, Any]) -> Needs:
 
     Raises KeyError or TypeError for what is no AMIR program.
     """
-    ops = list(_placed(program["body"]))
+    ops = list(_placed_operations(program["body"]))
     loaded = list(_after_loads(program["body"]))
     found, by_rules = Counter[Need](), Counter[Need]()
     for need, holds in _pairs(ops):
         found[need] += 1
         by_rules[need] += holds
-    found.update(dict.fromkeys(_required(placed.op for placed in ops), 1))
+    found.update(dict.fromkeys(_needs_of(placed.op for placed in ops), 1))
     found.update(_reads(placed.op for placed in ops))
     for variable in program["variables"]:
-        if variable["owner"] is not None and _accessed(variable, ops):
+        if variable["owner"] is not None and _is_accessed(variable, ops):
             alloc = next(
                 placed.op
                 for placed in ops
@@ -83,7 +83,7 @@ def needs(program: Mapping[str, Any]) -> Needs:
     return Needs(found, by_rules)
 
 
-def _placed(body: Sequence[Op]) -> Iterator[_Placed]:
+def _placed_operations(body: Sequence[Op]) -> Iterator[_Placed]:
     """The operations but loops and guards, in the order of the text; of loops, those that bind
     slots."""
     number = 0
@@ -143,7 +143,7 @@ def _never_earlier(record: _Placed, check: _Placed) -> bool:
 # --- what is required ---------------------------------------------------------------------------
 
 
-def _required(ops: Iterable[Op]) -> Iterator[Need]:
+def _needs_of(ops: Iterable[Op]) -> Iterator[Need]:
     """One of each statement and kind: of what a Require says, and of bounds, where a window lies
     inside its variable."""
     for op in ops:
@@ -153,7 +153,7 @@ def _required(ops: Iterable[Op]) -> Iterator[Need]:
             yield Need("BOUNDS", None, _statement(op))
 
 
-def _accessed(variable: Mapping[str, Any], ops: Iterable[_Placed]) -> bool:
+def _is_accessed(variable: Mapping[str, Any], ops: Iterable[_Placed]) -> bool:
     """Tests whether a variable is recorded to be accessed."""
     return any(
         placed.op["op"].startswith("Record")

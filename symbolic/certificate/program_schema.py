@@ -96,7 +96,7 @@ def check_program(program: object) -> dict[str, Any]:
         if "guard" in one and one["guard"] is not None:
             barrier_element(scope)(one["guard"], f"{place}.guard")
     _shapes(found, scope)
-    _whole(found)
+    _check_conversion(found)
     check_launches(found["variables"], operations(found))
     contracts = found.get("contracts", [])
     for place, one in list_members("contracts", contracts):
@@ -141,7 +141,7 @@ def _shapes(program: Mapping[str, Any], scope: Scope) -> None:
         a_list(number)(one["shape"], f"{place}.shape")
 
 
-def _whole(program: Mapping[str, Any]) -> None:
+def _check_conversion(program: Mapping[str, Any]) -> None:
     """Checks that operations converted together stand together: data accesses are recorded, checked
     and bounded; warpgroups and clusters are kept together; a barrier is checked at its end, and
     allocations are released."""

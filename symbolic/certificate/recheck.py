@@ -248,7 +248,7 @@ def prepare(folder: Path, compare: Compare = lambda certificate, program: None) 
     obligations: tuple[Obligation, ...] = ()
     if program is not None and witness is not None and not flaws:
         obligations = _obligations(program, witness, flaws)
-        flaws += () if flaws else _listed(found, obligations)
+        flaws += () if flaws else _check_list(found, obligations)
     asked = () if flaws else obligations
     seconds = perf_counter() - start
     return Prepared(folder, found, asked, tuple(flaws), bool(compared), seconds)
@@ -279,7 +279,7 @@ def answered(
         flaws,
         prepared.seconds + perf_counter() - start,
         found.digest,
-        _others(prepared.folder),
+        _foreign_files(prepared.folder),
         prepared.compared,
         found.of,
     )
@@ -363,7 +363,7 @@ def _obligations(program: Program, witness: Witness, flaws: list[Flaw]) -> tuple
     return found
 
 
-def _listed(found: Certificate, obligations: Sequence[Obligation]) -> Iterator[Flaw]:
+def _check_list(found: Certificate, obligations: Sequence[Obligation]) -> Iterator[Flaw]:
     """The certificate lists the obligations that were made, in their order."""
     made = [obligation_json(one) for one in obligations]
     stated: dict[str, Any] = {entry["name"]: entry for entry in found.entries}
@@ -374,7 +374,7 @@ def _listed(found: Certificate, obligations: Sequence[Obligation]) -> Iterator[F
             continue
         for field, value in one.items():
             if stated[name][field] != value:
-                yield Flaw(name, f"its {field} is another: {_shown(value)}")
+                yield Flaw(name, f"its {field} is another: {_format_value(value)}")
     names = {str(one["name"]) for one in made}
     for entry in found.entries:
         if entry["name"] not in names:
@@ -383,7 +383,7 @@ def _listed(found: Certificate, obligations: Sequence[Obligation]) -> Iterator[F
         yield Flaw(CERTIFICATE, "its obligations stand in another order, or twice")
 
 
-def _shown(value: Json) -> str:
+def _format_value(value: Json) -> str:
     if isinstance(value, dict):
         return f"line {value['line']} ({value['text']})"
     return str(value)
@@ -417,7 +417,7 @@ def _ends(entry: Mapping[str, Any]) -> tuple[Any, Any]:
 # --- files --------------------------------------------------------------------------------------
 
 
-def _others(folder: Path) -> tuple[str, ...]:
+def _foreign_files(folder: Path) -> tuple[str, ...]:
     parts = (CERTIFICATE, PROGRAM, WITNESS)
     try:
         names = sorted(printable(path.name) for path in folder.iterdir())

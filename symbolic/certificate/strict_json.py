@@ -157,13 +157,13 @@ def _float(text: str) -> NoReturn:
 def _shallow(value: object) -> None:
     layer: list[object] = [value]
     for _ in range(DEEPEST):
-        layer = [inner for one in layer for inner in _inside(one)]
+        layer = [inner for one in layer for inner in _children(one)]
         if not layer:
             return
     raise _deep()
 
 
-def _inside(value: object) -> Collection[object]:
+def _children(value: object) -> Collection[object]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()

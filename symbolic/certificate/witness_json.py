@@ -51,14 +51,15 @@ def to_json(witness: encode_witness.Witness) -> dict[str, strict_json.Json]:
             for (record, check), by in witness.chained.items()
         ],
         "writes": [
-            {"read": read, "by": [_at(one) for one in by]} for read, by in witness.written.items()
+            {"read": read, "by": [_at_json(one) for one in by]}
+            for read, by in witness.written.items()
         ],
         "partners": [
-            {"aim": aim, "sites": [*sites], "by": [_at(one) for one in by]}
+            {"aim": aim, "sites": [*sites], "by": [_at_json(one) for one in by]}
             for (aim, sites), by in witness.near.items()
         ],
         "phase": [
-            {"order": order, "site": site, "by": [_after(one) for one in by]}
+            {"order": order, "site": site, "by": [_after_json(one) for one in by]}
             for (order, site), by in witness.phased.items()
         ],
     }
@@ -93,24 +94,24 @@ def _values(values: encode_witness.Values) -> list[strict_json.Json]:
     return [_text(value) for value in values]
 
 
-def _at(at: encode_witness.At) -> strict_json.Json:
+def _at_json(at: encode_witness.At) -> strict_json.Json:
     return {"site": at.site, "at": _values(at.values)}
 
 
 def _chain(chain: encode_witness.Chain) -> strict_json.Json:
     match chain:
         case encode_witness.Gone():
-            return {"clear": _at(chain.clear)}
+            return {"clear": _at_json(chain.clear)}
         case encode_witness.Seen():
-            return {"granted": _granted(chain.granted), "threads": _values(chain.threads)}
+            return {"granted": _granted_json(chain.granted), "threads": _values(chain.threads)}
 
 
-def _granted(granted: encode_witness.Granted | None) -> strict_json.Json:
+def _granted_json(granted: encode_witness.Granted | None) -> strict_json.Json:
     if granted is None:
         return None
     carried = granted.label.carried
     return {
-        "by": _at(granted.at),
+        "by": _at_json(granted.at),
         "grant": _GRANT_NAMES[granted.label.grant],
         "carried": None if carried is None else SHORT_NAME[carried],
         "ways": [_transfer_json(way) for way in granted.ways],
@@ -119,17 +120,17 @@ def _granted(granted: encode_witness.Granted | None) -> strict_json.Json:
 
 def _transfer_json(way: encode_witness.Passed) -> strict_json.Json:
     return {
-        "via": _at(way.via),
+        "via": _at_json(way.via),
         "threads": _values(way.threads),
-        "before": _granted(way.before),
-        "crossing": _granted(way.crossing),
+        "before": _granted_json(way.before),
+        "crossing": _granted_json(way.crossing),
     }
 
 
-def _after(one: encode_witness.After) -> strict_json.Json:
+def _after_json(one: encode_witness.After) -> strict_json.Json:
     return {
-        "of": _at(one.at),
-        "granted": _granted(one.granted),
+        "of": _at_json(one.at),
+        "granted": _granted_json(one.granted),
         "threads": _values(one.threads),
     }
 
@@ -221,11 +222,14 @@ def witness_of(value: object) -> encode_witness.Witness:
     chains = [
         ((one["record"], one["check"]), read.all_of(read.chain, one)) for one in found["chains"]
     ]
-    written = [(one["read"], read.all_of(read.at, one)) for one in found["writes"]]
+    written = [(one["read"], read.all_of(read.read_at, one)) for one in found["writes"]]
     near = [
-        ((one["aim"], tuple(one["sites"])), read.all_of(read.at, one)) for one in found["partners"]
+        ((one["aim"], tuple(one["sites"])), read.all_of(read.read_at, one))
+        for one in found["partners"]
     ]
-    phased = [((one["order"], one["site"]), read.all_of(read.after, one)) for one in found["phase"]]
+    phased = [
+        ((one["order"], one["site"]), read.all_of(read.read_after, one)) for one in found["phase"]
+    ]
     return encode_witness.Witness(
         _keyed("sizes", [(one["name"], one["size"]) for one in found["sizes"]]),
         _keyed("barriers", nests),
@@ -273,34 +277,34 @@ class _Reader:
         total = None if one["total"] is None else self.pieces(one["total"])
         return encode_witness.Nest(one["apart"], one["depth"], total)
 
-    def at(self, one: Mapping[str, Any]) -> encode_witness.At:
+    def read_at(self, one: Mapping[str, Any]) -> encode_witness.At:
         return encode_witness.At(one["site"], self.values(one["at"]))
 
     def chain(self, one: Mapping[str, Any]) -> encode_witness.Chain:
         if "clear" in one:
-            return encode_witness.Gone(self.at(one["clear"]))
-        return encode_witness.Seen(self.granted(one["granted"]), self.values(one["threads"]))
+            return encode_witness.Gone(self.read_at(one["clear"]))
+        return encode_witness.Seen(self.read_granted(one["granted"]), self.values(one["threads"]))
 
-    def granted(self, one: Mapping[str, Any] | None) -> encode_witness.Granted | None:
+    def read_granted(self, one: Mapping[str, Any] | None) -> encode_witness.Granted | None:
         if one is None:
             return None
         carried = None if one["carried"] is None else SHORT[one["carried"]]
         label = encode_witness.Label(_GRANTS[one["grant"]], carried)
         return encode_witness.Granted(
-            self.at(one["by"]), label, tuple(map(self.passed, one["ways"]))
+            self.read_at(one["by"]), label, tuple(map(self.read_passed, one["ways"]))
         )
 
-    def passed(self, one: Mapping[str, Any]) -> encode_witness.Passed:
+    def read_passed(self, one: Mapping[str, Any]) -> encode_witness.Passed:
         return encode_witness.Passed(
-            self.at(one["via"]),
+            self.read_at(one["via"]),
             self.values(one["threads"]),
-            self.granted(one["before"]),
-            self.granted(one["crossing"]),
+            self.read_granted(one["before"]),
+            self.read_granted(one["crossing"]),
         )
 
-    def after(self, one: Mapping[str, Any]) -> encode_witness.After:
+    def read_after(self, one: Mapping[str, Any]) -> encode_witness.After:
         return encode_witness.After(
-            self.at(one["of"]), self.granted(one["granted"]), self.values(one["threads"])
+            self.read_at(one["of"]), self.read_granted(one["granted"]), self.values(one["threads"])
         )
 
 

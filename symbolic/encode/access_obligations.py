@@ -58,7 +58,7 @@ def _pair(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site, che
     if always_visible(made, asked):
         why = "atomics are visible to each other's threads"
         return Draft(kind, name, record, check, _claim(called, record, check, why), "")
-    met = encoder.meetings.of(record, check, name)
+    met = encoder.meetings.meeting_of(record, check, name)
     if met is None:
         why = "the first never comes earlier"
         return Draft(kind, name, record, check, _claim(called, record, check, why), "")
@@ -67,8 +67,8 @@ def _pair(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site, che
     script.assume_inside(second, element)
     found = encoder.sought.chains(record.number, check.number)
     slots = Slots(script, placed, ranks)
-    script.assume(formulas.conjunction_of(slots.known(first, made.access, found)))
-    script.assume(formulas.conjunction_of(slots.known(second, asked.access, found)))
+    script.assume(formulas.conjunction_of(slots.facts_around(first, made.access, found)))
+    script.assume(formulas.conjunction_of(slots.facts_around(second, asked.access, found)))
     by_record, by_check = each_for_itself(record, check)
     ends = Ends(
         first,
@@ -85,7 +85,9 @@ def _pair(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site, che
     chains = Chains(script, placed, ranks, slots, ends, meaning)
     rules = Rules(placed.program.policy, made, placed.sites)
     ways = [
-        chains.gone(one, name) if isinstance(one, Gone) else chains.seen(one, rules)
+        chains.clear_formula(one, name)
+        if isinstance(one, Gone)
+        else chains.seen_formula(one, rules)
         for one in found
     ]
     slots.compare()
@@ -162,7 +164,7 @@ def _draft(encoder: Encoder, variable: Variable, owner: int, records: Sequence[S
     name, called = variable.name, encoder.placed.called[variable.name]
     script = encoder.script()
     failures = [
-        script.node("shared", _shared(encoder, script, name, owner, one, other))
+        script.node("shared", _overlap_conditions(encoder, script, name, owner, one, other))
         for at, one in enumerate(records)
         for other in records[at:]
     ]
@@ -185,11 +187,11 @@ class _Access:
     known: BExpr
 
 
-def _shared(
+def _overlap_conditions(
     encoder: Encoder, script: Script, name: Sym, owner: int, one: Site, other: Site
 ) -> list[BExpr]:
     """Two units access one element of one allocation."""
-    script.apart()
+    script.renew_loads()
     first, second = _access(script, one), _access(script, other)
     same = [formulas.equal(a, b) for a, b in zip(first.element, second.element, strict=True)]
     # The unit of the first, and the second outside of it.

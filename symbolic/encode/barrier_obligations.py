@@ -83,12 +83,12 @@ class _Barrier:
         nodes = []
         meaning = self.encoder.meaning({"here": here})
         for at in self.encoder.sought.partners(aim, here.site.number):
-            label, there = script.named(meaning.partner(at, sites))
+            label, there = script.name_instance(meaning.partner(at, sites))
             op = there.site.op
             if not isinstance(op, Await):
                 fits = equal(value, self.table.arrivals(script, there, label))
             elif op.n >= 0:
-                fits = at_most(value, self.table.bound(script, there, label))
+                fits = at_most(value, self.table.await_bound(script, there, label))
             else:
                 fits = equal(value, self.table.awaits(script, there, label))
             self.table.relate(script, there, here)
@@ -139,14 +139,14 @@ class _Barrier:
         script = self.encoder.script()
         here = script.free(site, "await.")
         script.assume_exists(here)
-        bound = self.table.bound(script, here, "await")
+        bound = self.table.await_bound(script, here, "await")
         script.assume(at_most(Int(0), bound))
         ways = [f"(not {node})" for node in self._some_arrive(script, here)]
         failures = [script.node("starved", [[way] for way in ways])]
         for arrive in self.uses.arrives:
             label = script.label(arrive)
             other = script.free(arrive, f"{label}.")
-            enough = self._enough(script, here, other, bound)
+            enough = self._earlier_arrives(script, here, other, bound)
             hypothesis = [exists(other), *self.order(other, here), self.hits(other, here)]
             negated = [[f"(not {node})"] for node in enough]
             failures.append(script.node(f"{label}.home_is_late", [*hypothesis, *negated]))
@@ -162,12 +162,12 @@ class _Barrier:
         nodes = []
         meaning = self.encoder.meaning({"here": here})
         for at in self.encoder.sought.partners("signals", here.site.number):
-            label, there = script.named(meaning.partner(at, self.uses.arrives))
+            label, there = script.name_instance(meaning.partner(at, self.uses.arrives))
             parts = [exists(there), *self.order(there, here), self.hits(there, here)]
             nodes.append(script.node(f"{label}.signals", parts))
         return nodes
 
-    def _enough(
+    def _earlier_arrives(
         self, script: Script, here: formulas.Instance, other: formulas.Instance, bound: CExpr
     ) -> list[str]:
         """Candidates for an Arrive before the Await, of the other's home, of rank `bound` or
@@ -176,7 +176,7 @@ class _Barrier:
         meaning: Meaning = self.encoder.meaning({"here": here, "other": other})
         sites = (here.site.number, other.site.number)
         for at in self.encoder.sought.partners("enough", *sites):
-            label, there = script.named(meaning.partner(at, self.uses.arrives))
+            label, there = script.name_instance(meaning.partner(at, self.uses.arrives))
             rank = self.table.arrivals(script, there, label)
             self.table.relate(script, there, here)
             self.table.relate(script, there, other)
@@ -195,7 +195,7 @@ class _Barrier:
         script.assume(self.hits(here, there))
         if not self.placed.variables[self.name].counts_all:
             rank = self.table.arrivals(script, here, "arrive")
-            bound = self.table.bound(script, there, "await")
+            bound = self.table.await_bound(script, there, "await")
             self.table.relate(script, there, here)
             script.assume(at_most(rank, bound))
         claim = (

@@ -14,7 +14,7 @@ from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.nodes import BExpr, CExpr, Truth
 from exogpu.ir.types import Sym
 from exogpu.machine import literal_records
-from exogpu.machine.literal_records import carried, witness
+from exogpu.machine.literal_records import carried_timelines, witness
 from exogpu.symbolic.encode import formulas
 from exogpu.symbolic.encode import witness as encode_witness
 from exogpu.symbolic.encode.encoder import Ends, Meaning
@@ -50,7 +50,9 @@ class Rules:
         self.record = record
         self.sites = sites
 
-    def after(self, *granted: encode_witness.Granted | None) -> literal_records.VisibilityRecord:
+    def record_after(
+        self, *granted: encode_witness.Granted | None
+    ) -> literal_records.VisibilityRecord:
         """The record as a thread sees it that executes these Fences and Awaits, which made it
         visible; None stands for the record itself."""
         op = self.record
@@ -78,8 +80,8 @@ class Rules:
         if not isinstance(op, amir.Fence | amir.Arrive):
             return False
         others = () if passed.crossing is None else (passed.crossing,)
-        way = (self.policy, op.transitive, ONE, op.pre, self.after(passed.before, *others))
-        if label.carried is not None and label.carried not in carried(*way):
+        way = (self.policy, op.transitive, ONE, op.pre, self.record_after(passed.before, *others))
+        if label.carried is not None and label.carried not in carried_timelines(*way):
             return False
         return witness(*way) >= label.grant
 
@@ -91,7 +93,7 @@ class Rules:
     def shows(self, granted: encode_witness.Granted | None, check: amir.Check) -> bool:
         """Tests whether a thread with this sight of the record satisfies a check."""
         return literal_records.check_visible(
-            self.after(granted), check.level, True, check.timelines, ONE
+            self.record_after(granted), check.level, True, check.timelines, ONE
         )
 
 
@@ -128,7 +130,7 @@ class Chains:
 
     # --- kills ----------------------------------------------------------------------------
 
-    def gone(self, gone: encode_witness.Gone, variable: Sym) -> str | None:
+    def clear_formula(self, gone: encode_witness.Gone, variable: Sym) -> str | None:
         """A Clear of the element between the record and the check; None where it clears another
         variable, or records of the other kind."""
         found, ends = self.meaning.instance(gone.clear, amir.Clear), self.ends
@@ -136,8 +138,8 @@ class Chains:
         assert isinstance(op, amir.Clear) and isinstance(made, amir.Record)
         if op.access.name != variable or op.mutates != made.mutate:
             return None
-        label, clear = self.script.named(self.slots.executed(found))
-        alone = self._alone(variable, clear)
+        label, clear = self.script.name_instance(self.slots.executed(found))
+        alone = self._own_task_condition(variable, clear)
         return self.script.node(
             f"{label}.clears",
             [
@@ -150,7 +152,7 @@ class Chains:
             ],
         )
 
-    def _alone(self, variable: Sym, clear: formulas.Instance) -> BExpr:
+    def _own_task_condition(self, variable: Sym, clear: formulas.Instance) -> BExpr:
         """Returns the condition that a Clear is of the record's own task, unless the variable
         resides (decision `resident-memory`)."""
         record = self.ends.record
@@ -185,7 +187,7 @@ class Chains:
             return formulas.TRUE
         return within_task(record, check)
 
-    def seen(self, seen: encode_witness.Seen, rules: Rules) -> str | None:
+    def seen_formula(self, seen: encode_witness.Seen, rules: Rules) -> str | None:
         """The check sees the record; None where the rules do not let it."""
         check = self.ends.check
         op = check.site.op
@@ -200,7 +202,7 @@ class Chains:
             )
         if not rules.shows(seen.granted, op):
             return None
-        found = self.granted(seen.granted, rules)
+        found = self.grant_formula(seen.granted, rules)
         if found is None:
             return None
         node, at = found
@@ -212,18 +214,20 @@ class Chains:
         ]
         return self.script.node(f"{node}.check", [[node], *parts])
 
-    def granted(
+    def grant_formula(
         self, granted: encode_witness.Granted, rules: Rules | ExecutionOrder
     ) -> tuple[str, formulas.Instance] | None:
         """A Fence or Await makes the record visible: the formula, and the instance by name."""
-        label, at = self.script.named(self.meaning.instance(granted.at, amir.Fence, amir.Await))
-        ways = [self._passed(way, at, granted.label, rules) for way in granted.ways]
+        label, at = self.script.name_instance(
+            self.meaning.instance(granted.at, amir.Fence, amir.Await)
+        )
+        ways = [self._passed_formula(way, at, granted.label, rules) for way in granted.ways]
         names = [way for way in ways if way is not None]
         if not names:
             return None
         return self.script.node(f"{label}.grants", [exists(at), names]), at
 
-    def _passed(
+    def _passed_formula(
         self,
         passed: encode_witness.Passed,
         at: formulas.Instance,
@@ -247,7 +251,7 @@ class Chains:
         via, name = at, "fence"
         parts: Parts = []
         if not isinstance(site.op, amir.Fence):
-            name, via = self.script.named(fired)
+            name, via = self.script.name_instance(fired)
             parts = [exists(via), *self._edge(via, at)]
         elif site is not at.site:
             return None
@@ -268,11 +272,11 @@ class Chains:
         rules: Rules | ExecutionOrder,
     ) -> Parts | None:
         """A thread that executes the instance has seen the record by an earlier sync."""
-        found = self.granted(granted, rules)
+        found = self.grant_formula(granted, rules)
         if found is None:
             return None
         node, previous = found
-        shared = self.common(previous, via, threads)
+        shared = self.common_thread(previous, via, threads)
         return [[node], runs_before(previous, via), self._one_task(previous, via), shared]
 
     def _by_one_thread(
@@ -297,7 +301,7 @@ class Chains:
                 made = _executes(thread, record) if own is None else formulas.equal(own, thread)
                 parts += [runs_before(record, via), self._one_task(record, via), made]
                 continue
-            found = self.granted(granted, rules)
+            found = self.grant_formula(granted, rules)
             if found is None:
                 return None
             node, previous = found
@@ -320,7 +324,7 @@ class Chains:
             raise encode_witness.WitnessError("a chain joins two barriers")
         table = self.ranks(name)
         rank = table.arrivals(self.script, via, "arrival")
-        bound = table.bound(self.script, at, "wait")
+        bound = table.await_bound(self.script, at, "wait")
         table.relate(self.script, via, at)
         element = formulas.element_of(at, op.barrier)
         return [
@@ -336,7 +340,7 @@ class Chains:
 
     # --- threads --------------------------------------------------------------------------
 
-    def common(
+    def common_thread(
         self, first: formulas.Instance, second: formulas.Instance, threads: encode_witness.Values
     ) -> BExpr:
         """Some thread executes both."""
@@ -352,7 +356,7 @@ class Chains:
         record, own = self.ends.record, self.ends.record_thread
         if own is not None:
             return executes(own, via)
-        return self.common(record, via, threads)
+        return self.common_thread(record, via, threads)
 
     def _made_by_the_check(self, threads: encode_witness.Values) -> BExpr:
         """The check's thread, or one of them where that is enough, made the record."""
@@ -371,7 +375,7 @@ class Chains:
             return Truth(formulas.everyone(at.site))
         if thread is not None:
             return executes(thread, at)
-        return self.common(at, check, threads)
+        return self.common_thread(at, check, threads)
 
 
 def _executes(thread: CExpr, instance: formulas.Instance) -> BExpr:

@@ -99,7 +99,7 @@ class Telling:
     def _chains(self, draft: Draft) -> Iterator[Chain]:
         if draft.first is None or draft.second is None:
             return
-        words = self._between(draft.first, draft.second)
+        words = self._interval_text(draft.first, draft.second)
         ends = self._end(words, draft.first, "first"), self._end(words, draft.second, "second")
         told: dict[tuple[object, ...], Chain] = {}
         for found in draft.chains:
@@ -107,15 +107,18 @@ class Telling:
                 told.setdefault(tuple((link.role, link.span) for link in chain), chain)
         yield from islice(told.values(), MOST)
 
-    def _between(self, first: Site, second: Site) -> _Words:
+    def _interval_text(self, first: Site, second: Site) -> _Words:
         """The words for what lies between two accesses: `k` of the first, `k'` of the second."""
         key = (first.iterators, second.iterators)
         if key not in self._words:
-            mine, others = self._of(first, "first", ""), self._of(second, "second", "'")
+            mine, others = (
+                self._values_of(first, "first", ""),
+                self._values_of(second, "second", "'"),
+            )
             self._words[key] = _Words(self._placed.sites, {**self._sizes, **mine, **others})
         return self._words[key]
 
-    def _of(self, site: Site, prefix: str, mark: str) -> Mapping[Sym, CExpr]:
+    def _values_of(self, site: Site, prefix: str, mark: str) -> Mapping[Sym, CExpr]:
         """Maps a witness's names for the iterators and the thread of one of the two to their
         values."""
         key = (site.iterators, prefix)
@@ -166,12 +169,12 @@ class _Words:
         """The links from the record to a grant."""
         last = self.link(_role(self.sites[granted.at.site]), granted.at)
         for way in granted.ways:
-            for chain in self._through(way):
+            for chain in self._chains_through(way):
                 if chain and chain[-1].role == "fence" and chain[-1].span == last.span:
                     chain = chain[:-1]
                 yield (*chain, last)
 
-    def _through(self, way: encode_witness.Passed) -> Iterator[Chain]:
+    def _chains_through(self, way: encode_witness.Passed) -> Iterator[Chain]:
         via = self.link(_role(self.sites[way.via.site]), way.via)
         before = way.crossing or way.before
         if before is None:

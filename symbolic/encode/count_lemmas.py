@@ -54,7 +54,7 @@ class _Lemmas:
         self.table = table
         self.uses = table.uses
 
-    def together(self, first: formulas.Instance, second: formulas.Instance) -> BExpr:
+    def same_iteration(self, first: formulas.Instance, second: formulas.Instance) -> BExpr:
         """In one allocation and one iteration of the loops that are set apart."""
         one = formulas.agree(first, second, (loop.iterator for loop in self.table.apart))
         return formulas.conjunction_of(
@@ -76,16 +76,16 @@ class _Lemmas:
         script = self.encoder.script()
         here = script.free(site, "here.")
         script.assume_exists(here)
-        value = script.define("count", table.inner(here, arrivals=arrivals))
+        value = script.define("count", table.inner_count(here, arrivals=arrivals))
         within = table.in_iteration(here)
         failures = [script.node("negative", [less_than(value, Int(0))])]
         for other in counted:
             label = script.label(other)
             there = script.free(other, f"{label}.")
-            more = script.define(f"{label}.count", table.inner(there, arrivals=arrivals))
+            more = script.define(f"{label}.count", table.inner_count(there, arrivals=arrivals))
             parts = [
                 formulas.exists(there),
-                self.together(there, within),
+                self.same_iteration(there, within),
                 formulas.runs_before(there, within),
             ]
             parts += [same_element(there, here), at_most(value, more)]
@@ -94,11 +94,11 @@ class _Lemmas:
         meaning = self.encoder.meaning({"here": here})
         found = () if within is not here else self.encoder.sought.partners("previous", site.number)
         for at in found:
-            label, there = script.named(meaning.partner(at, counted))
-            less_one = script.define(f"{label}.count", table.inner(there, arrivals=arrivals))
+            label, there = script.name_instance(meaning.partner(at, counted))
+            less_one = script.define(f"{label}.count", table.inner_count(there, arrivals=arrivals))
             parts = [
                 formulas.exists(there),
-                self.together(there, here),
+                self.same_iteration(there, here),
                 formulas.runs_before(there, here),
             ]
             parts += [same_element(there, here), formulas.equal(less_one, formulas.plus(value, -1))]
@@ -132,13 +132,13 @@ class _Lemmas:
             for site in counted:
                 label = script.label(site)
                 there = script.free(site, f"{label}.")
-                value = script.define(f"{label}.count", table.inner(there, arrivals=arrivals))
-                parts = [*self._there(there, outer, element), at_most(total, value)]
+                value = script.define(f"{label}.count", table.inner_count(there, arrivals=arrivals))
+                parts = [*self._exists_on(there, outer, element), at_most(total, value)]
                 failures.append(script.node(f"{label}.counts_more", parts))
             last = [
                 node
                 for site in counted
-                for node in self._last(script, site, outer, element, total, arrivals)
+                for node in self._last_candidates(script, site, outer, element, total, arrivals)
             ]
             what = "arrive" if arrivals else "await"
             parts = [at_most(Int(1), total)]
@@ -153,7 +153,7 @@ class _Lemmas:
         )
         return Draft(Lemma.TOTAL, uses.name, None, uses.arrives[0], claim, script.text(claim))
 
-    def _there(
+    def _exists_on(
         self, there: formulas.Instance, outer: dict[Sym, CExpr], element: Sequence[CExpr]
     ) -> list[BExpr]:
         """The instance exists, in this iteration and on this element."""
@@ -164,7 +164,7 @@ class _Lemmas:
         ]
         return [formulas.exists(there), formulas.conjunction_of(same), formulas.conjunction_of(on)]
 
-    def _last(
+    def _last_candidates(
         self,
         script: Script,
         site: Site,
@@ -177,10 +177,10 @@ class _Lemmas:
         table = self.table
         meaning = self.encoder.meaning({}, element=tuple(element), outer=outer)
         for at in self.encoder.sought.partners("last", site.number):
-            label, there = script.named(meaning.partner(at, [site]))
-            value = script.define(f"{label}.count", table.inner(there, arrivals=arrivals))
+            label, there = script.name_instance(meaning.partner(at, [site]))
+            value = script.define(f"{label}.count", table.inner_count(there, arrivals=arrivals))
             parts = [
-                *self._there(there, outer, element),
+                *self._exists_on(there, outer, element),
                 formulas.equal(value, formulas.plus(total, -1)),
             ]
             yield script.node(f"{label}.is_last", parts)

@@ -51,13 +51,13 @@ class Meetings:
         self._firsts: dict[int, tuple[Script, Instance]] = {}
         self._known: dict[object, Meeting | None] = {}
 
-    def of(self, first: Site, second: Site, name: Sym) -> Meeting | None:
+    def meeting_of(self, first: Site, second: Site, name: Sym) -> Meeting | None:
         """Returns the meeting of two accesses of a variable, with a script of its own; None if the
         first never comes earlier."""
         places = self._place(first), self._place(second)
         key = (name, *places, *order_of(first, second))
         if key not in self._known:
-            self._known[key] = self._made(first, second, name)
+            self._known[key] = self._build_meeting(first, second, name)
         made = self._known[key]
         if made is None:
             return None
@@ -75,8 +75,8 @@ class Meetings:
             self._places[site.number] = self._numbers.setdefault(key, len(self._numbers))
         return self._places[site.number]
 
-    def _made(self, record: Site, check: Site, name: Sym) -> Meeting | None:
-        known, first = self._first(record)
+    def _build_meeting(self, record: Site, check: Site, name: Sym) -> Meeting | None:
+        known, first = self._first_instance(record)
         script = known.copy()
         second = script.free(check, "second.")
         order = runs_before(first, second)
@@ -91,7 +91,7 @@ class Meetings:
         script.assume(in_shape(self._placed, name, element))
         return Meeting(script, first, second, element)
 
-    def _first(self, record: Site) -> tuple[Script, Instance]:
+    def _first_instance(self, record: Site) -> tuple[Script, Instance]:
         place = self._place(record)
         if place not in self._firsts:
             script = self._begun()
@@ -144,7 +144,7 @@ class Uses:
     slots: tuple[Site, ...]
 
     @property
-    def counted(self) -> tuple[Site, ...]:
+    def counted_sites(self) -> tuple[Site, ...]:
         """Returns the sites at which something is counted."""
         return (*self.arrives, *self.trailing, *self.awaits, *self.slots)
 

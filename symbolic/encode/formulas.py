@@ -39,7 +39,7 @@ def conjunction_of(terms: Iterable[ir.BExpr]) -> ir.BExpr:
     """The conjunction."""
     found: list[ir.BExpr] = []
     for term in terms:
-        folded = _folded(term)
+        folded = _fold(term)
         if isinstance(folded, ir.Truth):
             if not folded.value:
                 return FALSE
@@ -52,7 +52,7 @@ def disjunction_of(terms: Iterable[ir.BExpr]) -> ir.BExpr:
     """The disjunction."""
     found: list[ir.BExpr] = []
     for term in terms:
-        folded = _folded(term)
+        folded = _fold(term)
         if isinstance(folded, ir.Truth):
             if folded.value:
                 return TRUE
@@ -66,7 +66,7 @@ def opposite(term: ir.BExpr) -> ir.BExpr:
     return ir.Truth(not term.value) if isinstance(term, ir.Truth) else ir.Not(term)
 
 
-def _folded(term: ir.BExpr) -> ir.BExpr:
+def _fold(term: ir.BExpr) -> ir.BExpr:
     if isinstance(term, ir.Compare) and type(term.left) is type(term.right):
         if isinstance(term.left, ir.Int):
             return ir.Truth(holds(term, {}))
@@ -126,7 +126,7 @@ def bearing_on(site: Site, read: Iterable[Sym]) -> set[Sym]:
     inside = {loop.iterator: (loop.lo, loop.hi) for loop in site.loops}
     guards = [control_variables(condition) for _, condition in site.guards]
     while True:
-        found = {name for of in wanted & inside.keys() for name in _read(*inside[of])}
+        found = {name for of in wanted & inside.keys() for name in _variables_read(*inside[of])}
         for variables in guards:
             found |= variables if variables & wanted & inside.keys() else set()
         if found <= wanted:
@@ -154,14 +154,14 @@ def known_of(instance: Instance, read: Iterable[Sym]) -> ir.BExpr:
     return conjunction_of(terms)
 
 
-def _read(*expressions: ir.CExpr) -> set[Sym]:
+def _variables_read(*expressions: ir.CExpr) -> set[Sym]:
     return {name for one in expressions for name in control_variables(one)}
 
 
 def threads_read(site: Site) -> set[Sym]:
     """The iterators that tell the threads of a site's instances."""
     threads = site.op.origin.threads
-    return set() if threads is None else _read(*(axis.offset for axis in threads.axes))
+    return set() if threads is None else _variables_read(*(axis.offset for axis in threads.axes))
 
 
 def runs_before(first: Instance, second: Instance) -> ir.BExpr:

@@ -26,10 +26,10 @@ def reads_of(encoder: Encoder, ranks: Callable[[Sym], RankTable], name: Sym) -> 
     """An obligation for every read of a variable."""
     for site in encoder.placed.uses[name]:
         if isinstance(site.op, CheckInitialised):
-            yield _read(encoder, ranks, site, site.op)
+            yield _read_draft(encoder, ranks, site, site.op)
 
 
-def _read(
+def _read_draft(
     encoder: Encoder, ranks: Callable[[Sym], RankTable], site: Site, op: CheckInitialised
 ) -> Draft:
     placed, name = encoder.placed, op.access.name
@@ -42,12 +42,14 @@ def _read(
     script.assume_inside(here, element)
     found = encoder.sought.writes(site.number)
     slots = Slots(script, placed, ranks)
-    script.assume(formulas.conjunction_of(slots.known(here, op.access, [Gone(at) for at in found])))
+    script.assume(
+        formulas.conjunction_of(slots.facts_around(here, op.access, [Gone(at) for at in found]))
+    )
     meaning = encoder.meaning({"here": here}, element=element)
     ways: list[str] = []
     for at in found:
         write = meaning.instance(at, Initialise)
-        label, write = script.named(slots.executed(write))
+        label, write = script.name_instance(slots.executed(write))
         parts = _writes(placed, name, write, here, element)
         if formulas.FALSE not in parts:
             ways.append(script.node(f"{label}.writes", parts))

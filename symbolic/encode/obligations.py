@@ -90,7 +90,7 @@ def units(placed: Placed, sought: Sought) -> list[Unit]:
             tables[name] = RankTable(encoder, name)
         return tables[name]
 
-    def counted(name: Sym) -> Iterator[Draft]:
+    def count_drafts(name: Sym) -> Iterator[Draft]:
         yield from count_lemmas(encoder, ranks(name))
         yield from barrier_obligations(encoder, ranks(name))
 
@@ -105,7 +105,7 @@ def units(placed: Placed, sought: Sought) -> list[Unit]:
     for variable in placed.program.variables:
         name, mechanism = variable.name, variable.mechanism
         if name in placed.barriers:
-            found.append(Unit(Topic(name), partial(counted, name)))
+            found.append(Unit(Topic(name), partial(count_drafts, name)))
             if mechanism is not None and mechanism.phased:
                 found.append(Unit(Topic(name, phase=True), partial(phased, name)))
     found += [

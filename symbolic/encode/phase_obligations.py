@@ -133,7 +133,7 @@ class _Phase:
             self.encoder.meaning({"here": here}, {"here": thread}, on),
             lambda bound: received(policy, NUMBERED, formulas.plus(rank, -self.depth), bound),
         )
-        script.refute(list(self._awaited(asked)))
+        script.refute(list(self._await_candidates(asked)))
         later = "" if own_arrival(policy, NUMBERED) else ", or a later one"
         claim = (
             f"No arrival at line {site.op.origin.span.line} ({site.op.origin.text}) on "
@@ -153,7 +153,7 @@ class _Phase:
         here = script.free(site, "await.")
         script.assume_exists(here)
         thread = script.thread(here, "await.thread")
-        bound = self.table.bound(script, here, "await")
+        bound = self.table.await_bound(script, here, "await")
         script.assume(formulas.at_most(Int(self.depth), bound))
         asked = _OrderClaim(
             script,
@@ -164,7 +164,7 @@ class _Phase:
             self.encoder.meaning({"here": here}, {"here": thread}),
             lambda other: formulas.equal(formulas.plus(bound, -self.depth), other),
         )
-        script.refute(list(self._awaited(asked)))
+        script.refute(list(self._await_candidates(asked)))
         claim = (
             f"No Await at line {site.op.origin.span.line} ({site.op.origin.text}) runs "
             f"{self.depth} ahead of the arrivals: each of its threads is ordered after an Await "
@@ -174,12 +174,12 @@ class _Phase:
 
     # --- after an Await -------------------------------------------------------------------
 
-    def _awaited(self, asked: _OrderClaim) -> Iterator[str]:
+    def _await_candidates(self, asked: _OrderClaim) -> Iterator[str]:
         """Candidates for the Await that a thread of the instance is ordered after."""
         script, here, thread = asked.script, asked.here, asked.thread
         for one in asked.found:
-            label, waits = script.named(asked.meaning.partner(one.at, self.uses.awaits))
-            bound = self.table.bound(script, waits, label)
+            label, waits = script.name_instance(asked.meaning.partner(one.at, self.uses.awaits))
+            bound = self.table.await_bound(script, waits, label)
             self.table.relate(script, waits, here)
             there = own_element(waits)
             counts: list[BExpr] = [
@@ -198,7 +198,7 @@ class _Phase:
             ends = Ends(waits, None, here, thread, asked.on)
             slots = Slots(script, self.placed, self.ranks)
             chains = Chains(script, self.placed, self.ranks, slots, ends, asked.meaning)
-            found = chains.granted(one.granted, ExecutionOrder(self.placed))
+            found = chains.grant_formula(one.granted, ExecutionOrder(self.placed))
             if found is None:
                 continue
             node, at = found
@@ -224,7 +224,7 @@ class _Phase:
             )
         )
         thread = script.thread(waits, "await.thread")
-        bound = self.table.bound(script, waits, "await")
+        bound = self.table.await_bound(script, waits, "await")
         script.assume(formulas.at_most(Int(0), bound))
         rank = self.table.arrivals(script, other, "arrival")
         self.table.relate(script, other, waits)
@@ -243,7 +243,7 @@ class _Phase:
         """Candidates for the arrival that is ordered after the thread of an Await."""
         meaning = self.encoder.meaning({"here": waits}, {"here": thread})
         for one in self.encoder.sought.ordered("followed", waits.site.number):
-            label, there = script.named(meaning.partner(one.at, self.uses.arrives))
+            label, there = script.name_instance(meaning.partner(one.at, self.uses.arrives))
             rank = self.table.arrivals(script, there, label)
             self.table.relate(script, there, waits)
             on = own_element(waits)
@@ -263,10 +263,10 @@ class _Phase:
             ends = Ends(waits, thread, there, None, ())
             slots = Slots(script, self.placed, self.ranks)
             chains = Chains(script, self.placed, self.ranks, slots, ends, meaning)
-            found = chains.granted(one.granted, ExecutionOrder(self.placed))
+            found = chains.grant_formula(one.granted, ExecutionOrder(self.placed))
             if found is None:
                 continue
             node, at = found
-            shared = chains.common(at, there, one.threads)
+            shared = chains.common_thread(at, there, one.threads)
             more = [runs_before(at, there), same_task(self.placed, at, there), shared]
             yield script.node(f"{label}.follows", [[node], *parts, *more])

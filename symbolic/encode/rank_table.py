@@ -81,7 +81,9 @@ class RankTable:
             raise UndecidedError("Awaits with n >= 0 and n < 0 on one barrier", span)
         self.numbered = numbered or encoder.placed.is_numbered(name)
         """True if its Arrives are numbered; else all are number 0, for which each Await waits."""
-        self.apart = self._apart(encoder.sought.apart(self.called) if self.numbered else 0)
+        self.apart = self._separate_loops(
+            encoder.sought.separate_loops(self.called) if self.numbered else 0
+        )
         """The loops whose iterations are counted apart, those of the allocation among them."""
         self.outer: tuple[Loop, ...] = ()
         """Those of them within the allocation."""
@@ -114,9 +116,9 @@ class RankTable:
         return frozenset(depth for depth in depths if depth > 1)
 
     def _scope(self) -> tuple[Loop, ...]:
-        return self.placed.scope(self.name, self.uses.counted[0].op.origin.span)
+        return self.placed.scope(self.name, self.uses.counted_sites[0].op.origin.span)
 
-    def _apart(self, depth: int) -> tuple[Loop, ...]:
+    def _separate_loops(self, depth: int) -> tuple[Loop, ...]:
         """A nest has Arrives and Awaits, in loops within one allocation."""
         self._begun: dict[Site, int] = {}
         """Slots that are bound as an iteration begins of some of these loops, before all others."""
@@ -137,7 +139,7 @@ class RankTable:
             begun = where_begun(site, loops, (*uses.arrives, *uses.awaits), len(self._scope()))
             if begun is not None:
                 self._begun[site] = begun
-        inside = (site for site in uses.counted if site not in self._begun)
+        inside = (site for site in uses.counted_sites if site not in self._begun)
         if any(site.loops[:depth] != loops for site in inside):
             raise WitnessError(f"the loops set apart are not around all uses of {self.called}")
         return loops
@@ -149,15 +151,15 @@ class RankTable:
         trailing barrier, and `a` of an Await."""
         if not self.numbered:
             return Int(0)
-        value = script.define(f"{label}.rank", self.inner(instance, arrivals=True))
+        value = script.define(f"{label}.rank", self.inner_count(instance, arrivals=True))
         return self._with_before(script, instance, label, value)
 
     def awaits(self, script: Script, instance: formulas.Instance, label: str) -> CExpr:
         """Counts the Awaits on the element before an Await."""
-        value = script.define(f"{label}.count", self.inner(instance, arrivals=False))
+        value = script.define(f"{label}.count", self.inner_count(instance, arrivals=False))
         return self._with_before(script, instance, label, value)
 
-    def bound(self, script: Script, instance: formulas.Instance, label: str) -> CExpr:
+    def await_bound(self, script: Script, instance: formulas.Instance, label: str) -> CExpr:
         """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision
         `await-counts`)."""
         op = instance.site.op
@@ -170,7 +172,7 @@ class RankTable:
 
     # --- expressions ----------------------------------------------------------------------
 
-    def inner(self, instance: formulas.Instance, *, arrivals: bool) -> Pieces:
+    def inner_count(self, instance: formulas.Instance, *, arrivals: bool) -> Pieces:
         """The count within one iteration of the loops that are set apart."""
         if instance.site in self._begun:
             return ((formulas.TRUE, Int(0)),)
@@ -190,7 +192,7 @@ class RankTable:
         return frozenset().union(*reads)
 
     @property
-    def _steady(self) -> bool:
+    def _is_steady(self) -> bool:
         """Tests whether the total is the same in all iterations within one allocation."""
         called = self.placed.called
         names = {witness_integer(f"outer.{called[loop.iterator]}").name for loop in self.outer}
@@ -232,7 +234,7 @@ class RankTable:
         for known in based:
             if known.asked is instance:
                 return linear(0, [(1, known.before), (1, value)])
-        one = self._new(script, instance, label, value)
+        one = self._declare_base(script, instance, label, value)
         based.append(one)
         return linear(0, [(1, one.before), (1, value)])
 
@@ -262,7 +264,9 @@ class RankTable:
             for premise, conclusion in self._related(first, second):
                 script.imply([first.exists, second.exists], premise, conclusion)
 
-    def _new(self, script: Script, instance: formulas.Instance, label: str, value: CExpr) -> Based:
+    def _declare_base(
+        self, script: Script, instance: formulas.Instance, label: str, value: CExpr
+    ) -> Based:
         """Declares what the iterations before have counted, for an instance."""
         before = script.constant(Sym(f"{label}.before"))
         full = self.in_iteration(instance)
@@ -290,10 +294,10 @@ class RankTable:
             else formulas.at_most(value, totals[0])
         )
         script.imply([there], formulas.TRUE, fits)
-        if self._steady and self._rectangular:
+        if self._is_steady and self._rectangular:
             for premise, sums_of in self._first_rounds(values, totals):
                 script.imply([there], premise, formulas.equal(before, sums_of))
-        if self._steady:
+        if self._is_steady:
             script.imply([there], formulas.equal(totals[0], Int(0)), formulas.equal(before, Int(0)))
             for ring in sorted(self._rings):  # As many as each iteration has, again and again.
                 whole = formulas.equal(Mod(totals[0], ring), Int(0))
@@ -333,10 +337,10 @@ class RankTable:
         for rounds in range(1, self.iterations + 1):
             round_ = formulas.equal(values[outside.iterator], formulas.plus(begun, rounds))
             for steps, total in enumerate(totals, 1):
-                many = formulas.equal(self._between(last, values, rounds), Int(steps))
+                many = formulas.equal(self._iterations_between(last, values, rounds), Int(steps))
                 yield formulas.conjunction_of([*first, round_, many]), total
 
-    def _between(
+    def _iterations_between(
         self, last: Loop, values: Mapping[Sym, CExpr], rounds: int, since: CExpr | None = None
     ) -> CExpr:
         """Counts the iterations of the last loop, up to that of an instance.
@@ -379,7 +383,7 @@ class RankTable:
                 ),
                 exact,
             )
-        if self._steady and self._rectangular:
+        if self._is_steady and self._rectangular:
             yield from self._around_the_last(first, second, same)
 
     def _around_the_last(
@@ -394,7 +398,7 @@ class RankTable:
         )
         name, inner = outside.iterator, last.iterator
         for rounds in range(1, self.iterations + 1):
-            between = self._between(last, other, rounds, one[inner])
+            between = self._iterations_between(last, other, rounds, one[inner])
             round_ = formulas.equal(formulas.plus(one[name], rounds), other[name])
             for steps, sums in enumerate(first.totals, 1):
                 exact = formulas.equal(linear(0, [(1, first.before), (1, sums)]), second.before)

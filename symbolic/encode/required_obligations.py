@@ -76,10 +76,10 @@ def _draft(
     first = sites[0]
     origin = first.op.origin
     claim = f"Whenever line {origin.span.line} ({origin.text}) is executed, {CLAIMS[kind]}."
-    return Draft(kind, _about(first), None, first, claim, script.text(claim))
+    return Draft(kind, _subject(first), None, first, claim, script.text(claim))
 
 
-def _about(site: Site) -> Sym | None:
+def _subject(site: Site) -> Sym | None:
     """The variable that an obligation is named after."""
     if isinstance(site.op, Require):
         return site.op.variable
@@ -120,7 +120,7 @@ class _Statements:
     def _place(self, site: Site) -> _Place:
         key = site.loops, site.guards
         if key not in self._places:
-            self.script.apart()
+            self.script.renew_loads()
             instance = self.script.free(site, f"{self.script.label(site)}.")
             self._places[key] = _Place(instance, formulas.exists(instance), set())
         return self._places[key]
@@ -155,7 +155,7 @@ class _Statements:
             return
         if op.kind is HazardKind.SLOT:
             read = frozenset[Sym]().union(*map(control_variables, op.conditions))
-            bounds += self.slots.bound(place.instance, read)
+            bounds += self.slots.slot_equations(place.instance, read)
         required = formulas.conjunction_of(
             substitute_bool(condition, values) for condition in op.conditions
         )
@@ -170,10 +170,10 @@ class _Statements:
         known: list[BExpr] = []
         threads: dict[str, CExpr] = {"one": Int(0), "other": Int(0)}
         for number, digit in enumerate(op.together):
-            block = self._below(f"block{number}", digit.extent // digit.size, known)
+            block = self._number_below(f"block{number}", digit.extent // digit.size, known)
             base = Mul(digit.pitch * digit.size, block)
             for which, total in threads.items():
-                at = self._below(f"{which}{number}", digit.size, known)
+                at = self._number_below(f"{which}{number}", digit.size, known)
                 threads[which] = linear(0, [(1, total), (1, base), (digit.pitch, at)])
         thread, told = (
             self.script.thread(here, "thread"),
@@ -186,7 +186,7 @@ class _Statements:
         left = formulas.opposite(formulas.executes(other, here))
         yield self.script.node("left_behind", [told, *known, left])
 
-    def _below(self, name: str, end: int, known: list[BExpr]) -> CExpr:
+    def _number_below(self, name: str, end: int, known: list[BExpr]) -> CExpr:
         """Some number below an end; `known` gathers what is known of it."""
         if end == 1:
             return Int(0)

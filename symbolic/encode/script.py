@@ -111,11 +111,11 @@ class Loads:
 
     def _related(self, name: Sym, one: _Value, new: _Value) -> Iterator[tuple[ir.BExpr, ir.BExpr]]:
         """Yields premises and conclusions that relate two values of an array."""
-        said = [(_same(one, new), formulas.equal(one.value, new.value))]
+        said = [(_same_element(one, new), formulas.equal(one.value, new.value))]
         kinds = self._contracts.get(name, ())
         for kind in kinds:
             if kind == "injective":
-                said.append((formulas.equal(one.value, new.value), _same(one, new)))
+                said.append((formulas.equal(one.value, new.value), _same_element(one, new)))
                 continue
             for left, right in ((one, new), (new, one)):
                 (first,), (second,) = left.element, right.element
@@ -126,7 +126,7 @@ class Loads:
         return ((premise, conclusion) for premise, conclusion in said if premise != formulas.FALSE)
 
 
-def _same(one: _Value, other: _Value) -> ir.BExpr:
+def _same_element(one: _Value, other: _Value) -> ir.BExpr:
     return formulas.conjunction_of(
         formulas.equal(a, b) for a, b in zip(one.element, other.element, strict=True)
     )
@@ -184,10 +184,10 @@ class Script:
             return value
         text = self._text(value)
         if text not in self._defined:
-            self._defined[text] = self._new(label, text)
+            self._defined[text] = self._define(label, text)
         return self._defined[text]
 
-    def _new(self, label: str, text: str) -> ir.CVar:
+    def _define(self, label: str, text: str) -> ir.CVar:
         name = Sym(label)
         self._lines.append(f"(define-fun {self._name(name, '')} () Int {text})")
         return ir.CVar(name)
@@ -213,7 +213,7 @@ class Script:
             self._loads.assume(self, instance, read)
         return instance
 
-    def apart(self) -> None:
+    def renew_loads(self) -> None:
         """Begins with new loaded values, unrelated to earlier ones: no named formula is about
         both."""
         if self._loads is not None:
@@ -227,7 +227,7 @@ class Script:
         self.assume(formulas.on_axes(threads, at))
         return self.define(label, formulas.thread_at(threads, instance.values, at))
 
-    def named(self, instance: formulas.Instance) -> tuple[str, formulas.Instance]:
+    def name_instance(self, instance: formulas.Instance) -> tuple[str, formulas.Instance]:
         """The instance under a name, which a comment explains, with its iterators under names of
         their own; one instance has one name.  What it loads is what its elements have."""
         if self._loads is not None:
@@ -240,7 +240,7 @@ class Script:
             values: dict[Sym, ir.CExpr] = {
                 name: value
                 if isinstance(value, ir.Int | ir.CVar)
-                else self._new(f"{label}.{self._called[name]}", texts[name])
+                else self._define(f"{label}.{self._called[name]}", texts[name])
                 for name, value in instance.values.items()
             }
             self._instances[key] = (label, formulas.Instance(site, values))

@@ -30,7 +30,9 @@ class Slots:
         self.ranks = ranks
         self._used = False
 
-    def known(self, instance: Instance, access: Access, found: Sequence[Chain]) -> Iterator[BExpr]:
+    def facts_around(
+        self, instance: Instance, access: Access, found: Sequence[Chain]
+    ) -> Iterator[BExpr]:
         """Yields facts about slots around an instance: those that its access reads, and those
         around a Clear that may lie in one iteration with it.
 
@@ -52,7 +54,7 @@ class Slots:
             if loop.iterator in read or loop in matters:
                 yield equal(instance.values[loop.iterator], self._count(instance, loop))
 
-    def bound(self, instance: Instance, read: frozenset[Sym]) -> Iterator[BExpr]:
+    def slot_equations(self, instance: Instance, read: frozenset[Sym]) -> Iterator[BExpr]:
         """Yields the known equations of the slots around an instance that are read."""
         for loop in slots_around(instance.site):
             if loop.iterator in read:
@@ -69,7 +71,7 @@ class Slots:
         assert isinstance(loop.hi, Int)
         site = self.placed.slots[loop]
         here = Instance(site, {name: instance.values[name] for name in site.iterators})
-        label, here = self.script.named(here)
+        label, here = self.script.name_instance(here)
         count = self.ranks(slot_of(site).name).arrivals(self.script, here, label)
         self._used = True
         return self.script.define(f"{label}.slot", Mod(count, loop.hi.value))

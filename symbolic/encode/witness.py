@@ -162,7 +162,7 @@ class Sought(Protocol):
         """In `here.` and `element.`: candidates for what has written an element that is read."""
         ...
 
-    def apart(self, barrier: str) -> int:
+    def separate_loops(self, barrier: str) -> int:
         """Returns the number of outer loops whose iterations are counted apart; 0 outside nests."""
         ...
 
@@ -219,7 +219,7 @@ class Witness:
         self.asked.add((read, "writes"))
         return self.written.get(read, ())
 
-    def apart(self, barrier: str) -> int:
+    def separate_loops(self, barrier: str) -> int:
         return self._nest(barrier).apart
 
     def depth(self, barrier: str) -> int | None:

@@ -222,7 +222,10 @@ class Analysis:
                 if inner.loops == loops:
                     self.discharge(name, inner, dependences(self.syncs(inner).slots, name))
                     done.append(loops)
-        apart = (self.apart(frame, d, done) for d in dependences(self.syncs(frame).slots, name))
+        apart = (
+            self.drop_same_task_pairs(frame, d, done)
+            for d in dependences(self.syncs(frame).slots, name)
+        )
         self.discharge(name, frame, (d for d in apart if not isl.is_empty(d.pairs)))
 
     def nests(self, name: Sym) -> tuple[tuple[Loop, ...], ...]:
@@ -233,7 +236,9 @@ class Analysis:
             )
         )
 
-    def apart(self, frame: Frame, found: Dependence, done: list[tuple[Loop, ...]]) -> Dependence:
+    def drop_same_task_pairs(
+        self, frame: Frame, found: Dependence, done: list[tuple[Loop, ...]]
+    ) -> Dependence:
         """The dependence without the pairs of one task of the nests that were done."""
         depth = found.record.task
         if depth is None or found.check.task != depth:
@@ -257,7 +262,7 @@ class Analysis:
                 self._discharged.setdefault(key, []).append(done)
                 if done.left is None:
                     continue
-                pairs = rel.under(done.left.pairs, frame.context())
+                pairs = rel.restrict_parameters(done.left.pairs, frame.context())
                 if isl.is_empty(pairs):
                     continue
                 if syncs.missing:

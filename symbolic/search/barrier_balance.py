@@ -96,7 +96,7 @@ def _finding(
 ) -> Iterator[Finding]:
     if isl.is_empty(failing):
         return
-    failing = rel.under(failing, uses.frame.context())
+    failing = rel.restrict_parameters(failing, uses.frame.context())
     if not isl.is_empty(failing):
         yield Finding(kind, uses.frame, uses.name, check, record, rel.coalesce(failing))
 
@@ -136,7 +136,7 @@ def _waited(uses: BarrierUses, query: Query) -> rel.Count:
     for site, access in awaits:
         before = isl.compose(query.instance, isl.inverse(earlier(uses, site, query.site)))
         same = rel.pairs(query.element, uses.frame.cells(site, access))
-        bound = rel.graph(rel.plus(uses.ranks.bound(site), 1))
+        bound = rel.graph(rel.plus(uses.ranks.await_limit(site), 1))
         values = isl.union_map(values, isl.compose(isl.intersect_map(before, same), bound))
     return rel.largest_value(values)
 
@@ -169,7 +169,7 @@ def _awaits_too_much(uses: BarrierUses, await_: Site) -> Iterator[Finding]:
     if uses.ranks.is_nest(uses.name):
         yield from _awaits_later_arrives(uses, await_, own)
         return
-    bound = uses.ranks.bound(await_)
+    bound = uses.ranks.await_limit(await_)
     starved, late = own, rel.empty_like(own)
     for arrive in uses.arrives:
         met = isl.intersect_map(
@@ -194,7 +194,7 @@ def _awaits_later_arrives(uses: BarrierUses, await_: Site, own: isl.Map) -> Iter
     not come before it."""
     for arrive in uses.arrives:
         needed = isl.intersect_map(
-            rel.pairs(targets(uses, arrive), own), uses.ranks.released(arrive, await_, 0)
+            rel.pairs(targets(uses, arrive), own), uses.ranks.released_pairs(arrive, await_, 0)
         )
         late = isl.subtract_map(needed, earlier(uses, arrive, await_))
         failing = isl.restrict_domain(own, isl.image(late))
@@ -212,7 +212,7 @@ def _arrives_too_late(uses: BarrierUses, arrive: Site) -> Iterator[Finding]:
         )
         needed = met
         if not of_all:
-            needed = isl.intersect_map(met, uses.ranks.released(arrive, await_, 0))
+            needed = isl.intersect_map(met, uses.ranks.released_pairs(arrive, await_, 0))
         if not isl.is_empty(needed):
             failing = isl.compose(needed, element(uses, await_))
             yield from _finding(uses, HazardKind.DEADLOCK, arrive, await_, failing)

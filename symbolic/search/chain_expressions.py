@@ -74,9 +74,9 @@ class Finder:
 
     def middle(self, left: isl.Map, right: isl.Map, pairs: isl.Map) -> isl_functions.Between:
         """For the pairs `a -> b`, what is reached from `a` by `left` and from `b` by `right`."""
-        return isl_functions.between(left, right, pairs, self._least)
+        return isl_functions.least_between(left, right, pairs, self._least)
 
-    def between(
+    def candidates_between(
         self, found: isl_functions.Between, first: witness.Values, second: witness.Values
     ) -> list[witness.Values]:
         """The candidates for an instance between two."""
@@ -84,7 +84,7 @@ class Finder:
 
     # --- chains ---------------------------------------------------------------------------
 
-    def seen(self, how: Ordered, ends: Ends) -> list[witness.Seen]:
+    def seen_candidates(self, how: Ordered, ends: Ends) -> list[witness.Seen]:
         """The candidates for what orders these pairs."""
         record, check = ends.record, ends.check
         inputs = record
@@ -92,24 +92,26 @@ class Finder:
             assert ends.record_thread is not None
             inputs = (*record, ends.record_thread)
         if how.granted is None:
-            return [witness.Seen(None, self.common(how.records.site, how.check, record, check))]
+            return [
+                witness.Seen(None, self.common_threads(how.records.site, how.check, record, check))
+            ]
         last = check
         if how.by_thread:
             assert ends.check_thread is not None
             last = (*check, ends.check_thread)
         chosen = self.middle(how.found, isl.inverse(how.reached), how.pairs)
-        at = [(inputs, one) for one in self.between(chosen, inputs, last)]
+        at = [(inputs, one) for one in self.candidates_between(chosen, inputs, last)]
         trail = Trail(self, how.records.site, how.records.each)
         ways = trail.ways(how.granted, how.label, how.steps, chosen.left, at)
         return [
             witness.Seen(
                 witness.Granted(self.instance(how.granted, one), how.label, tuple(way)),
-                self.common(how.granted, how.check, one, check),
+                self.common_threads(how.granted, how.check, one, check),
             )
             for (_, one), way in zip(at, ways, strict=True)
         ]
 
-    def gone(self, how: Cleared, ends: Ends) -> list[witness.Gone]:
+    def clear_candidates(self, how: Cleared, ends: Ends) -> list[witness.Gone]:
         """The candidates for a Clear between these."""
         assert isinstance(how.clear.op, Clear)
         cells = self.frame.cells(how.clear, how.clear.op.access)
@@ -128,11 +130,11 @@ class Finder:
             witness.Gone(self.instance(how.clear, one)) for one in self.values(function, inputs)
         ]
 
-    def inner(self, site: Site, values: Mapping[Sym, CExpr]) -> witness.Values:
+    def dimension_values(self, site: Site, values: Mapping[Sym, CExpr]) -> witness.Values:
         """The values of the iterators that are dimensions of the frame's relations."""
         return tuple(values[name] for name in site.iterators[self.frame.depth :])
 
-    def common(
+    def common_threads(
         self, first: Site, second: Site, one: witness.Values, other: witness.Values
     ) -> witness.Values:
         """Candidates for a thread that executes both; none at CPU scope."""
@@ -193,14 +195,14 @@ class Trail:
             if step.crossing is not None:
                 self._crossed(step, step.crossing, steps[:number], here, at, found)
             elif step.before is None:
-                self._first(step, here, at, found)
+                self._first_sync(step, here, at, found)
             else:
-                self._later(step, step.before, steps[:number], here, at, found)
+                self._later_sync(step, step.before, steps[:number], here, at, found)
             if isl.is_empty(needed):
                 break
         return found
 
-    def _first(
+    def _first_sync(
         self, step: Step, here: isl.Map, at: Sequence[Pair], found: list[list[witness.Passed]]
     ) -> None:
         """A sync that fires for the record's own threads."""
@@ -215,14 +217,14 @@ class Trail:
                 continue
             fired = [one]
             if chosen is not None:
-                fired = finder.between(chosen, record, one)
+                fired = finder.candidates_between(chosen, record, one)
             for inner in fired:
                 own: witness.Values = ()
                 if not self.each:
-                    own = finder.common(self.site, via, record, inner)
+                    own = finder.common_threads(self.site, via, record, inner)
                 ways.append(witness.Passed(finder.instance(via, inner), own, None))
 
-    def _later(
+    def _later_sync(
         self,
         step: Step,
         before: Site,
@@ -237,11 +239,12 @@ class Trail:
         last = finder.middle(step.base, hop, here)
         fires: isl_functions.Between | None = None
         if not isinstance(via.op, Fence):
-            shared = finder.frame.shared(before, via)
+            shared = finder.frame.pairs_sharing_thread(before, via)
             edge = isl.inverse(finder.syncs.edge(via, step.granted))
             fires = finder.middle(shared, edge, isl.inverse(last.right))
         starts = [
-            [(record, start) for start in finder.between(last, record, one)] for record, one in at
+            [(record, start) for start in finder.candidates_between(last, record, one)]
+            for record, one in at
         ]
         flat = [start for several in starts for start in several]
         ways = iter(self.ways(before, step.before_label, earlier, last.left, flat))
@@ -250,9 +253,9 @@ class Trail:
                 granted = witness.Granted(
                     finder.instance(before, start), step.before_label, tuple(next(ways))
                 )
-                fired = [one] if fires is None else finder.between(fires, start, one)
+                fired = [one] if fires is None else finder.candidates_between(fires, start, one)
                 for inner in fired:
-                    threads = finder.common(before, via, start, inner)
+                    threads = finder.common_threads(before, via, start, inner)
                     into.append(witness.Passed(finder.instance(via, inner), threads, granted))
 
     def _crossed(

@@ -57,7 +57,7 @@ class Counting:
 
     def _all_counts(self, site: Site) -> None:
         if isinstance(site.op, Await):
-            self.ranks.bound(site)
+            self.ranks.await_limit(site)
         else:
             self.ranks.arrivals(site, counted_on(site))
 
@@ -81,11 +81,11 @@ class Counting:
         if arrivals:
             return self.counts.arrivals(site, counted_on(site))
         assert isinstance(site.op, Await) and site.op.n < 0
-        return rel.plus(self.counts.bound(site), -(site.op.n + 1))
+        return rel.plus(self.counts.await_limit(site), -(site.op.n + 1))
 
     def totals(self) -> rel.Count:
         """Counts the Arrives on each element in one iteration of the loops set apart."""
-        return self.counts.whole(
+        return self.counts.total_counts(
             self.counts.arrives(self.name), self.counts.frame.elements(self.name)
         )
 
@@ -108,7 +108,7 @@ class Counting:
         earlier = frame.earlier(other, site, self.name)
         return isl.intersect_map(relation, isl.inverse(earlier))
 
-    def last(self, site: Site, *, arrivals: bool) -> isl.Map:
+    def last_instances(self, site: Site, *, arrivals: bool) -> isl.Map:
         """`element -> site`, the last on it in an iteration of the loops set apart."""
         relation = rel.pairs(
             rel.graph(rel.plus(self.totals(), -1)),
@@ -129,16 +129,16 @@ class Counting:
     def trailed(self, site: Site, arrive: Site) -> isl.Map:
         """The pairs of a trailing barrier and the Arrive of its rank."""
         if self.nest is not None:
-            return self.nest.after(site, 1)[arrive]
+            return self.nest.arrives_after(site, 1)[arrive]
         return rel.pairs(self.graph(site, arrivals=True), self.graph(arrive, arrivals=True))
 
-    def released(self, arrive: Site, await_: Site) -> isl.Map:
+    def released_pairs(self, arrive: Site, await_: Site) -> isl.Map:
         """The pairs with `rank <= Max`."""
-        return self.ranks.released(arrive, await_, 0)
+        return self.ranks.released_pairs(arrive, await_, 0)
 
-    def enough(self, await_: Site, arrive: Site, pairs: isl.Map) -> isl.Map:
+    def sufficient_pairs(self, await_: Site, arrive: Site, pairs: isl.Map) -> isl.Map:
         """The pairs `await_ -> arrive`, of those given, with `Max <= rank`."""
-        return isl.subtract_map(pairs, isl.inverse(self.ranks.released(arrive, await_, -1)))
+        return isl.subtract_map(pairs, isl.inverse(self.ranks.released_pairs(arrive, await_, -1)))
 
 
 # Proposes the Arrive or Await that answers another: the candidates for the instances that counts
@@ -154,13 +154,15 @@ class Partners:
         self.counting = counting
         self.called = seeker.model.called
 
-    def _given(self, frame: Frame, relation: isl.Map, here: Site, there: Site) -> Iterator[At]:
+    def _candidates_at(
+        self, frame: Frame, relation: isl.Map, here: Site, there: Site
+    ) -> Iterator[At]:
         """The candidates for the instance of `there` that a relation gives one of `here`."""
         if isl.is_empty(relation):
             return
         own = names_of(here, "here", self.called)
         finder = self.seeker.finder(frame, own)
-        inputs = finder.inner(here, own)
+        inputs = finder.dimension_values(here, own)
         for values in finder.values(isl_functions.smallest(relation), inputs):
             yield finder.instance(there, values)
 
@@ -171,12 +173,12 @@ class Partners:
         arrivals = not isinstance(site.op, Await) or site.op.n >= 0
         for other in self.uses.arrives if arrivals else self.uses.awaits:
             relation = self.counting.previous(site, other, arrivals=arrivals)
-            yield from self._given(self.counting.counts.frame, relation, site, other)
+            yield from self._candidates_at(self.counting.counts.frame, relation, site, other)
 
     def last(self, site: Site) -> Iterator[At]:
         """The last Arrive, or Await, of this site on an element."""
         frame = self.counting.counts.frame
-        relation = self.counting.last(site, arrivals=not isinstance(site.op, Await))
+        relation = self.counting.last_instances(site, arrivals=not isinstance(site.op, Await))
         if isl.is_empty(relation):
             return
         outer: Mapping[Sym, CExpr] = names_of(site, "outer", self.called)
@@ -192,25 +194,25 @@ class Partners:
         for await_ in self.uses.awaits:
             assert isinstance(await_.op, Await)
             if await_.op.n >= 0:
-                values = self.counting.released(site, await_)
+                values = self.counting.released_pairs(site, await_)
             else:
                 values = self.counting.meeting(site, await_)
             relation = isl.intersect_map(self.counting.same_cells(site, await_), values)
-            yield from self._given(self.uses.frame, relation, site, await_)
+            yield from self._candidates_at(self.uses.frame, relation, site, await_)
 
     def arrived(self, site: Site) -> Iterator[At]:
         """The Arrive of the rank that an Await counts."""
         for arrive in self.uses.arrives:
             met = isl.inverse(self.counting.meeting(arrive, site))
             relation = isl.intersect_map(self.counting.same_cells(site, arrive), met)
-            yield from self._given(self.uses.frame, relation, site, arrive)
+            yield from self._candidates_at(self.uses.frame, relation, site, arrive)
 
     def trailed(self, site: Site) -> Iterator[At]:
         """The Arrive of a trailing barrier's rank."""
         for arrive in self.uses.arrives:
             trailed = self.counting.trailed(site, arrive)
             relation = isl.intersect_map(self.counting.same_cells(site, arrive), trailed)
-            yield from self._given(self.uses.frame, relation, site, arrive)
+            yield from self._candidates_at(self.uses.frame, relation, site, arrive)
 
     # --- DEADLOCK -------------------------------------------------------------------------
 
@@ -218,14 +220,14 @@ class Partners:
         """Some Arrive that targets an Await's element, before it."""
         for arrive in self.uses.arrives:
             relation = isl.restrict_domain(self._met(site, arrive), self.uses.ranks.waiting(site))
-            yield from self._given(self.uses.frame, relation, site, arrive)
+            yield from self._candidates_at(self.uses.frame, relation, site, arrive)
 
     def enough(self, site: Site, other: Site) -> Iterator[At]:
         """An Arrive before an Await, of the other's home, of the rank that the Await needs."""
         uses, met = self.uses, self._met(site, other)
         for arrive in uses.arrives:
             before_it = isl.inverse(barrier_balance.earlier(uses, arrive, site))
-            late = self.counting.enough(site, arrive, before_it)
+            late = self.counting.sufficient_pairs(site, arrive, before_it)
             same = self.counting.same_cells(other, arrive)
             relation = isl_functions.among(isl_functions.joined(late, same), met)
             if isl.is_empty(relation):
@@ -233,7 +235,7 @@ class Partners:
             own = names_of(site, "here", self.called)
             theirs = names_of(other, "other", self.called)
             finder = self.seeker.finder(uses.frame, own)
-            inputs = (*finder.inner(site, own), *finder.inner(other, theirs))
+            inputs = (*finder.dimension_values(site, own), *finder.dimension_values(other, theirs))
             # Of what an Await for all but the newest finds, the newest is next to it.
             chosen = isl_functions.largest if self._newest() else isl_functions.smallest
             for values in finder.values(chosen(relation), inputs):

@@ -62,7 +62,7 @@ class Counts:
             if isinstance(site.op, Await) and site.op.barrier.name == name
         ]
 
-    def at(self, site: Site, access: Access) -> Query:
+    def query_at(self, site: Site, access: Access) -> Query:
         """The query at a site's own instances, on the element of an access."""
         return Query(site, rel.identity(self.frame.domain(site)), self.frame.cells(site, access))
 
@@ -80,7 +80,7 @@ class Counts:
             earlier = self.frame.earlier(site, query.site, access.name)
             same = rel.pairs(query.element, self.frame.cells(site, access))
             earlier = isl.compose(query.instance, isl.inverse(earlier))
-            found = self._once(isl.intersect_map(same, earlier), site)
+            found = self._unique_instances(isl.intersect_map(same, earlier), site)
             count = isl_counting.count_outputs(found)
             if count is None and not isl.is_empty(found):
                 raise UndecidedError(
@@ -91,7 +91,7 @@ class Counts:
             counts.append(count)
         return isl_counting.total(counts, query.domain)
 
-    def _once(self, found: isl.Map, site: Site) -> isl.Map:
+    def _unique_instances(self, found: isl.Map, site: Site) -> isl.Map:
         """The instances of a site, each once: a value from memory is one of those that it may be.
 
         Raises UndecidedError where it tells whether they are counted.
@@ -116,16 +116,16 @@ class Counts:
         """The number of Arrives homed at the element before an instance: an Arrive's rank."""
 
         def make() -> rel.Count:
-            return self.count(self.at(site, access), self.arrives(access.name))
+            return self.count(self.query_at(site, access), self.arrives(access.name))
 
         return _count_once(self._arrivals, (site.number, access), make)
 
-    def bound(self, site: Site) -> rel.Count:
+    def await_limit(self, site: Site) -> rel.Count:
         """Max of an Await: `a - (n + 1)` for n >= 0, `w + n + 1` for n < 0 (decision
         `await-counts`)."""
-        return _count_once(self._bounds, site.number, lambda: self._bound(site))
+        return _count_once(self._bounds, site.number, lambda: self._compute_bound(site))
 
-    def _bound(self, site: Site) -> rel.Count:
+    def _compute_bound(self, site: Site) -> rel.Count:
         op = site.op
         assert isinstance(op, Await)
         awaits = self.awaits(op.barrier.name)
@@ -134,16 +134,16 @@ class Counts:
             raise UndecidedError("Awaits with n >= 0 and n < 0 on one barrier", op.origin.span)
         if op.n >= 0:
             return rel.plus(self.arrivals(site, op.barrier), -(op.n + 1))
-        return rel.plus(self.count(self.at(site, op.barrier), awaits), op.n + 1)
+        return rel.plus(self.count(self.query_at(site, op.barrier), awaits), op.n + 1)
 
-    def balanced(
+    def is_balanced(
         self, arrives: Sequence[tuple[Site, Access]], awaits: Sequence[tuple[Site, Access]]
     ) -> bool:
         """Tests whether each element has as many Arrives as Awaits in the whole frame."""
         elements = self.elements([*arrives, *awaits])
-        arrived, waited = (self.whole(sites, elements) for sites in (arrives, awaits))
+        arrived, waited = (self.total_counts(sites, elements) for sites in (arrives, awaits))
         different = rel.where_different(arrived, waited)
-        return isl.is_empty(rel.set_under(different, self.frame.known))
+        return isl.is_empty(rel.set_under(different, self.frame.preconditions))
 
     def elements(self, sites: Sequence[tuple[Site, Access]]) -> isl.Set:
         """The elements that some instance of the sites touches."""
@@ -152,11 +152,11 @@ class Counts:
             first = isl.union(first, more)
         return first
 
-    def whole(self, sites: Sequence[tuple[Site, Access]], elements: isl.Set) -> rel.Count:
+    def total_counts(self, sites: Sequence[tuple[Site, Access]], elements: isl.Set) -> rel.Count:
         """Counts the instances of the sites on each element, in the whole frame."""
         counts = []
         for site, access in sites:
-            found = self._once(isl.inverse(self.frame.cells(site, access)), site)
+            found = self._unique_instances(isl.inverse(self.frame.cells(site, access)), site)
             count = isl_counting.count_outputs(found)
             if count is None and not isl.is_empty(found):
                 raise UndecidedError(

@@ -106,13 +106,13 @@ def uncleared(
             continue
         if op.mutates != check.op.mutates or isl.is_empty(found):
             continue
-        if not _tied(clear, op.access, (record, check)):
+        if not _is_determined_by(clear, op.access, (record, check)):
             continue  # What is cleared by values from memory is not known here.
-        after = isl.restrict_domain(frame.before(record, clear), isl.domain(pairs))
+        after = isl.restrict_domain(frame.instances_before(record, clear), isl.domain(pairs))
         if not frame.model.variables[dependence.variable].resident:
             after = frame.within_task(after, record, clear)
         after = rel.coalesce(slots.may_meet(after, record, clear))
-        until = rel.restrict_range(frame.before(clear, check), isl.image(pairs))
+        until = rel.restrict_range(frame.instances_before(clear, check), isl.image(pairs))
         until = rel.coalesce(slots.meet(until, clear, check))
         if isl.is_empty(after) or isl.is_empty(until):
             continue
@@ -124,7 +124,7 @@ def uncleared(
     return rel.coalesce(found), tuple(clears)
 
 
-def _tied(clear: Site, access: Access, sites: tuple[Site, ...]) -> bool:
+def _is_determined_by(clear: Site, access: Access, sites: tuple[Site, ...]) -> bool:
     """Tests whether a Clear depends on memory only through values that one of the sites loads, and
     its elements on none."""
     loads = loads_around(clear)
@@ -246,7 +246,7 @@ def holds_at(finding: Finding, sizes: Mapping[str, int], violation: Violation) -
     values = dict(zip(finding.check.iterators, violation.iteration, strict=True))
     point = {identifier(name): value for name, (_, value) in values.items()}
     inside = rel.fix_params(finding.failing, named | point)
-    inner = [point[name] for name in finding.frame.inner(finding.check)]
+    inner = [point[name] for name in finding.frame.dimensions(finding.check)]
     return rel.has_pair(inside, inner, violation.index)
 
 
@@ -264,5 +264,5 @@ def _holds_at_position(finding: Finding, sizes: Mapping[str, int], violation: Vi
     named = zip(check.iterators, known, strict=True)
     point = {identifier(name): value for name, value in named if value is not None}
     inside = rel.fix_params(finding.failing, {**sizes, **point})
-    inner = [point.get(name) for name in finding.frame.inner(check)]
+    inner = [point.get(name) for name in finding.frame.dimensions(check)]
     return rel.has_pair(inside, inner, violation.index)

@@ -227,12 +227,12 @@ def _take_rounds(
             check, among = goal.dependence.check, goal.left
             assert isinstance(check.op, Check)
             by_thread = _per_thread(syncs.frame, check, records.exact)
-            for label, number, found in grants.each():
+            for label, number, found in grants.labelled_pairs():
                 site = syncs.site(number)
                 if granted_at(site, label, check.op, original, policy):
                     if not goal.is_open and not every:
                         break
-                    reached = _reached(syncs.frame, site, check, exact=records.exact)
+                    reached = _checks_served(syncs.frame, site, check, exact=records.exact)
                     seen = isl.compose(found, reached)
                     how = Ordered(
                         records, check, by_thread, seen, site, label, found, reached, steps
@@ -246,7 +246,9 @@ def _may_be_shown(syncs: Syncs, goal: Goal, reach: Mapping[int, isl.Map], exact:
     """Returns the part of a goal that some sync may still show to the check's threads."""
     found = rel.empty_like(goal.left)
     for number, pairs in reach.items():
-        reached = _reached(syncs.frame, syncs.site(number), goal.dependence.check, exact=exact)
+        reached = _checks_served(
+            syncs.frame, syncs.site(number), goal.dependence.check, exact=exact
+        )
         shown = isl.intersect_map(goal.left, isl.compose(pairs, reached))
         found = isl.union_map(found, shown)
     return found
@@ -297,14 +299,14 @@ def _per_thread(frame: Frame, check: Site, exact: bool) -> bool:
     return exact and not check.op.convergent and not frame.everyone(check)
 
 
-def _reached(frame: Frame, site: Site, check: Site, *, exact: bool) -> isl.Map:
+def _checks_served(frame: Frame, site: Site, check: Site, *, exact: bool) -> isl.Map:
     """The instances of a granting site and the later checks that it serves: one thread suffices
     for a convergent check, else every thread, or the thread that is a coordinate."""
     assert isinstance(check.op, Check)
     if check.op.convergent:
-        return frame.shared(site, check)
+        return frame.pairs_sharing_thread(site, check)
     if not _per_thread(frame, check, exact):
-        return frame.covered(site, check)
+        return frame.covered_pairs(site, check)
     return frame.thread_after(site, check)
 
 
@@ -315,11 +317,11 @@ def _seen_from_start(frame: Frame, records: Holder, check: Site) -> isl.Map:
         return first_seen(frame, records, check)
     if not _per_thread(frame, check, records.exact):
         if not records.each:
-            return frame.covered(records.site, check)
-        if frame.everyone(check) or not _alone(records.site):
+            return frame.covered_pairs(records.site, check)
+        if frame.everyone(check) or not _is_one_thread(records.site):
             return rel.empty_like(first_seen(frame, records, check))
-        return frame.covered(records.site, check)
-    later = frame.same_task(frame.before(records.site, check), records.site, check)
+        return frame.covered_pairs(records.site, check)
+    later = frame.same_task(frame.instances_before(records.site, check), records.site, check)
     later = isl.compose(instances(frame, records), later)
     later = isl.compose(later, frame.with_thread(check))
     if frame.everyone(records.site):
@@ -328,7 +330,7 @@ def _seen_from_start(frame: Frame, records: Holder, check: Site) -> isl.Map:
     return isl.intersect_map(later, rel.pairs(holders, frame.thread_of(check)))
 
 
-def _alone(site: Site) -> bool:
+def _is_one_thread(site: Site) -> bool:
     """Tests whether one thread executes the site."""
     threads = site.op.origin.threads
     return threads is not None and all(axis.extent == 1 for axis in threads.axes)

@@ -55,7 +55,7 @@ class Frame:
         self.depth = len(loops)
         self.params = (*model.names, *(identifier(loop.iterator) for loop in loops))
         """All that a finding may depend on."""
-        self.read = model.mentioned(sites, self.depth)
+        self.read = model.symbols_of(sites, self.depth)
         """What all relations read: those of an access that reads more have further parameters,
         since each costs every operation time."""
         self._head = self.head_of(self.read)
@@ -82,9 +82,9 @@ class Frame:
         return f"[{', '.join(name for name in self.params if name in names)}] -> "
 
     @property
-    def known(self) -> isl.Set:
+    def preconditions(self) -> isl.Set:
         """The preconditions, on the parameters of all relations."""
-        return self.model.known(self.read)
+        return self.model.known_preconditions(self.read)
 
     def context(self) -> isl.Set:
         """The parameters that occur: the exact context and the bounds of the frame's loops."""
@@ -156,13 +156,13 @@ class Frame:
 
     # --- sites ------------------------------------------------------------------------------
 
-    def inner(self, site: Site) -> tuple[str, ...]:
+    def dimensions(self, site: Site) -> tuple[str, ...]:
         """The dimensions of a site's tuple."""
         return tuple(identifier(name) for name in site.iterators[self.depth :])
 
     def _tuple(self, site: Site) -> str:
         """`[k_3, m_5]`"""
-        return f"[{', '.join(self.inner(site))}]"
+        return f"[{', '.join(self.dimensions(site))}]"
 
     def domain(self, site: Site) -> isl.Set:
         """The instances of a site."""
@@ -188,7 +188,7 @@ class Frame:
             definitions = self.model.definitions
             read = self.read.union(*(control_variables(definitions.condition(b)) for b in guards))
             text = f"{self.head_of(read)}{{ {self._tuple(site)} : {conjunction(bounds)} }}"
-            known = self.model.known(read)
+            known = self.model.known_preconditions(read)
             self._domains[place] = rel.set_under(isl.parse_set(text), known).coalesce()
         return self._domains[place]
 
@@ -197,11 +197,11 @@ class Frame:
         if (site.number, access) not in self._cell:
             key = (self._place(site), access)
             if key not in self._cells:
-                self._cells[key] = self._touched(site, access)
+                self._cells[key] = self._element_map(site, access)
             self._cell[site.number, access] = rel.from_tuple(self._cells[key], site.tuple_name)
         return self._cell[site.number, access]
 
-    def _touched(self, site: Site, access: Access) -> isl.Map:
+    def _element_map(self, site: Site, access: Access) -> isl.Map:
         variable = self.model.variables[access.name]
         read = self.read | self.model.read_by(*variable.shape, *expressions_of(access))
         dims = [f"e{at}" for at in range(len(access.coords))]
@@ -221,10 +221,10 @@ class Frame:
         )
         found = isl.restrict_domain(isl.parse_map(text), self._instances(site))
         if read != self.read:
-            found = rel.under(found, self.model.known(read))
+            found = rel.restrict_parameters(found, self.model.known_preconditions(read))
         return found.coalesce()
 
-    def where(self, site: Site, condition: BExpr) -> isl.Set:
+    def instances_where(self, site: Site, condition: BExpr) -> isl.Set:
         """The instances of a site at which a condition of sizes and iterators holds."""
         read = self.read | control_variables(self.model.definitions.condition(condition))
         text = f"{self.head_of(read)}{{ {self._tuple(site)} : {self.model.condition(condition)} }}"
@@ -248,7 +248,7 @@ class Frame:
         inside = [f"0 <= e{at} < {self.model.expr(extent)}" for at, extent in enumerate(shape)]
         dims = ", ".join(f"e{at}" for at in range(len(shape)))
         text = f"{self._head}{{ V{name.number}[{dims}] : {conjunction(inside)} }}"
-        return rel.set_under(isl.parse_set(text), self.known)
+        return rel.set_under(isl.parse_set(text), self.preconditions)
 
     def everyone(self, site: Site) -> bool:
         """Tests whether the site stands at CPU scope: every thread of every task."""
@@ -260,9 +260,9 @@ class Frame:
         Raises UndecidedError at CPU scope, which has no such set, and outside of tasks, where
         the machine's task is the last one that ran.
         """
-        return self._of_site("threads", site, lambda: self._executing(site))
+        return self._of_site("threads", site, lambda: self._thread_map(site))
 
-    def _executing(self, site: Site) -> isl.Map:
+    def _thread_map(self, site: Site) -> isl.Map:
         mapping = site.op.origin.threads
         assert mapping is not None
         if site.task is None and site.residence is None and self.model.follows_a_task(site):
@@ -290,7 +290,7 @@ class Frame:
 
     # --- pairs of sites -------------------------------------------------------------------
 
-    def before(self, first: Site, second: Site) -> isl.Map:
+    def instances_before(self, first: Site, second: Site) -> isl.Map:
         """The pairs of instances of which the first comes earlier."""
         key = ("before", first.number, second.number)
         if key not in self._pairs:
@@ -301,7 +301,7 @@ class Frame:
 
     def earlier(self, first: Site, second: Site, name: Sym) -> isl.Map:
         """The pairs within one allocation of a variable, the first earlier."""
-        before = self.before(first, second)
+        before = self.instances_before(first, second)
         scope = self._scope(name, first)
         if scope <= 0:
             return before
@@ -378,22 +378,22 @@ class Frame:
             return task
         return rel.coalesce(isl.union_map(isl.subtract_map(relation, launch), task))
 
-    def shared(self, first: Site, second: Site) -> isl.Map:
+    def pairs_sharing_thread(self, first: Site, second: Site) -> isl.Map:
         """The pairs, the first earlier, that some thread executes both of."""
 
         def make() -> isl.Map:
-            found = self.same_task(self.before(first, second), first, second)
+            found = self.same_task(self.instances_before(first, second), first, second)
             if self.everyone(first) or self.everyone(second) or found.is_empty():
                 return found
-            return found.intersect(self.sharing.common(first, second)).coalesce()
+            return found.intersect(self.sharing.common_pairs(first, second)).coalesce()
 
         return self._of_pair("shared", first, second, make)
 
-    def covered(self, first: Site, second: Site) -> isl.Map:
+    def covered_pairs(self, first: Site, second: Site) -> isl.Map:
         """The pairs, the first earlier, such that all threads of the second execute the first."""
 
         def make() -> isl.Map:
-            found = self.same_task(self.before(first, second), first, second)
+            found = self.same_task(self.instances_before(first, second), first, second)
             if self.everyone(first):
                 return found
             if self.everyone(second):
@@ -421,7 +421,7 @@ class Frame:
         `S7[k] -> S9t[j, t]`."""
 
         def make() -> isl.Map:
-            later = self.same_task(self.before(first, second), first, second)
+            later = self.same_task(self.instances_before(first, second), first, second)
             later = later.apply_range(self.with_thread(second))
             if self.everyone(first):
                 return later
@@ -433,7 +433,7 @@ class Frame:
         """The pairs, the first earlier, such that all threads of the first execute the second."""
 
         def make() -> isl.Map:
-            found = self.same_task(self.before(first, second), first, second)
+            found = self.same_task(self.instances_before(first, second), first, second)
             if self.everyone(second):
                 return found
             if self.everyone(first):
@@ -458,7 +458,7 @@ class Frame:
 
     def to_outer(self, site: Site, outer: Site) -> isl.Map:
         """From an instance to that of a site in some of its loops: `S7[k, s] -> S3[k]`."""
-        dims = ", ".join(self.inner(outer))
+        dims = ", ".join(self.dimensions(outer))
         text = f"{self._head}{{ {self._tuple(site)} -> [{dims}] }}"
         found = isl.restrict_domain(isl.parse_map(text), self._instances(site))
         return rel.relation_between(found, site.tuple_name, outer.tuple_name)

@@ -69,7 +69,7 @@ class Model(Placed):
         ]
         return conjunction([*least, *map(isl_cond, self.program.preconditions), *named])
 
-    def mentioned(self, sites: Iterable[Site], depth: int) -> frozenset[Sym]:
+    def symbols_of(self, sites: Iterable[Site], depth: int) -> frozenset[Sym]:
         """Sizes, divisions and iterators that the instances of these sites, their threads and the
         barriers that they use are made of, within the outer `depth` loops.
 
@@ -106,7 +106,7 @@ class Model(Placed):
             *(control_variables(self.definitions.expr(expr)) for expr in exprs)
         )
 
-    def known(self, read: frozenset[Sym]) -> isl.Set:
+    def known_preconditions(self, read: frozenset[Sym]) -> isl.Set:
         """Projects the preconditions on the sizes and divisions among these names."""
         named = {identifier(name) for name in read}
         others = tuple(name for name in self.names if name not in named)
@@ -131,7 +131,7 @@ class Model(Placed):
                 for site in inside
                 for name in variables_of(site.op)
                 if self.variables[name].mechanism is not None
-                and not (isinstance(site.op, Await) and self._ended(name, inside))
+                and not (isinstance(site.op, Await) and self._is_launch_end(name, inside))
             ]
             shortest = min((len(scope) for scope in outer), default=len(loops))
             if shortest >= len(loops):
@@ -142,7 +142,7 @@ class Model(Placed):
         self._frames[asked, by_task] = self._frames[loops, by_task]
         return self._frames[asked, by_task]
 
-    def _ended(self, name: Sym, inside: tuple[Site, ...]) -> bool:
+    def _is_launch_end(self, name: Sym, inside: tuple[Site, ...]) -> bool:
         """Tests whether a barrier is the end of a launch, which is none of these sites."""
         if self.variables[name].mechanism is not BarrierMechanism.LAUNCH:
             return False

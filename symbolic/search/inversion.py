@@ -79,7 +79,7 @@ def solve(
         for index, value in zip(indices, element, strict=True)
     ]
     while waiting:
-        left = [one for one in waiting if not digits.read(one)]
+        left = [one for one in waiting if not digits.solve_equation(one)]
         left += digits.further()
         if left == waiting:
             break
@@ -104,7 +104,7 @@ class _Digits:
     known: dict[affine.Atom, ir.CExpr] = field(default_factory=dict)
     _congruences: list[_Equation] = field(default_factory=list)
 
-    def read(self, equation: _Equation) -> bool:
+    def solve_equation(self, equation: _Equation) -> bool:
         """Reads the unknown atoms of an equation; False if its value does not tell them."""
         form, number = equation.form, equation.value
         places = [(c, atom) for atom, c in form.terms if self._value(atom) is None]
@@ -149,8 +149,8 @@ class _Digits:
         if isinstance(atom, affine.Rest):
             self._congruences.append(_Equation(atom.form, value, atom.divisor))
         for name, divisor in _halves(atom):
-            high = self.known.get(affine.Floor(_one(name), divisor))
-            low = self.known.get(affine.Rest(_one(name), divisor))
+            high = self.known.get(affine.Floor(_variable(name), divisor))
+            low = self.known.get(affine.Rest(_variable(name), divisor))
             if high is not None and low is not None:
                 self.known[name] = ir.Add(ir.Mul(divisor, high), low)
 
@@ -181,7 +181,7 @@ class _Digits:
         return total
 
 
-def _one(name: Sym) -> affine.Affine:
+def _variable(name: Sym) -> affine.Affine:
     return affine.Affine(0, ((name, 1),))
 
 

@@ -76,13 +76,13 @@ class Nest:
         rank is the Await's count w, where Awaits wait for numbered arrivals."""
         both = [*self.arrives, *self.awaits]
         outermost = self.frame.depth + 1
-        shared = min((len(_around(site)) for site in both), default=0)
+        shared = min((len(_separable_loops(site)) for site in both), default=0)
         for depth in range(outermost, shared + 1):
             loops = both[0].loops[:depth]
             if any(site.loops[:depth] != loops for site in both):
                 break
             try:
-                return self._all_counted(loops) if self.newest else self._within(loops)
+                return self._all_counted(loops) if self.newest else self._counts_within(loops)
             except UndecidedError:
                 continue
         raise self.reason
@@ -98,19 +98,19 @@ class Nest:
         for arrive in self.arrives:
             counts.arrivals(arrive, home_of(arrive))
         for await_ in self.awaits:
-            counts.bound(await_)
+            counts.await_limit(await_)
         self.loops, self.inner = loops, counts
         return {}
 
-    def _within(self, loops: tuple[Loop, ...]) -> dict[Site, dict[Site, isl.Map]]:
+    def _counts_within(self, loops: tuple[Loop, ...]) -> dict[Site, dict[Site, isl.Map]]:
         inner = self._iteration(loops)
         counts = Counts(inner)
         arrives, awaits = counts.arrives(self.name), counts.awaits(self.name)
-        if not counts.balanced(arrives, awaits):
+        if not counts.is_balanced(arrives, awaits):
             raise self.reason
         found: dict[Site, dict[Site, isl.Map]] = {}
         for await_, element in awaits:
-            waited = rel.graph(counts.count(counts.at(await_, element), awaits))
+            waited = rel.graph(counts.count(counts.query_at(await_, element), awaits))
             for arrive, home in arrives:
                 same = rel.pairs(inner.cells(await_, element), inner.cells(arrive, home))
                 equal = rel.pairs(waited, rel.graph(counts.arrivals(arrive, home)))
@@ -138,7 +138,7 @@ class Nest:
     def _total(self) -> isl.Map | None:
         assert self.inner is not None
         elements = self.inner.frame.elements(self.name)
-        found = rel.graph(self.inner.whole(self.inner.arrives(self.name), elements))
+        found = rel.graph(self.inner.total_counts(self.inner.arrives(self.name), elements))
         return found if rel.is_constant(found) else None
 
     def whole_rings(self, ring: int) -> isl.Set | None:
@@ -169,7 +169,7 @@ class Nest:
         scope = self.frame.model.scope(self.name, self.reason.span)
         return where_begun(site, self.loops, (*self.arrives, *self.awaits), len(scope))
 
-    def begun(self, site: Site) -> isl.Set:
+    def instances_after_first(self, site: Site) -> isl.Set:
         """The instances before which an earlier iteration has counted."""
         found = rel.nowhere(self.frame.domain(site))
         begins = self.begins(site)
@@ -182,44 +182,44 @@ class Nest:
 
     # --- chains of Arrives ------------------------------------------------------------------
 
-    def _later(self, site: Site, arrive: Site) -> isl.Map:
+    def _later_arrives(self, site: Site, arrive: Site) -> isl.Map:
         """The pairs on one element of one allocation of which the Arrive comes later."""
         before = self.frame.earlier(site, arrive, self.name)
         home, other = counted_on(site), home_of(arrive)
         same = rel.pairs(self.frame.cells(site, home), self.frame.cells(arrive, other))
         return rel.coalesce(isl.intersect_map(before, same))
 
-    def after(self, site: Site, count: int) -> Ends:
+    def arrives_after(self, site: Site, count: int) -> Ends:
         """The Arrives z with at least `count` Arrives after the instance, up to z."""
         assert count >= 1
         key = (site, count)
         if key not in self._chains:
             found: dict[Site, isl.Map] = {}
             least = count - (not isinstance(site.op, Arrive))
-            direct = {arrive: self._apart(site, arrive, least) for arrive in self.arrives}
+            direct = {arrive: self._separated_pairs(site, arrive, least) for arrive in self.arrives}
             if all(pairs is not None for pairs in direct.values()):
                 found = {arrive: pairs for arrive, pairs in direct.items() if pairs is not None}
             elif count == 1:
-                found = {arrive: self._later(site, arrive) for arrive in self.arrives}
+                found = {arrive: self._later_arrives(site, arrive) for arrive in self.arrives}
             else:
-                for middle, pairs in self.after(site, count - 1).items():
+                for middle, pairs in self.arrives_after(site, count - 1).items():
                     for arrive in self.arrives:
-                        longer = isl.compose(pairs, self._later(middle, arrive))
+                        longer = isl.compose(pairs, self._later_arrives(middle, arrive))
                         _join(found, arrive, longer)
             self._chains[key] = found
         return self._chains[key]
 
-    def beyond(self, site: Site, count: int) -> Ends:
+    def arrives_beyond(self, site: Site, count: int) -> Ends:
         """The Arrives z on the element with `rank(z) >= rank(site) + count`.
 
         The rank of a Record with a trailing barrier is that of the next Arrive.
         """
         trailing = not isinstance(site.op, Arrive)
         if count >= (0 if trailing else 1):
-            return self.after(site, count + trailing)
+            return self.arrives_after(site, count + trailing)
         found: dict[Site, isl.Map] = {}
         for arrive in self.arrives:
-            direct = self._apart(site, arrive, count)
+            direct = self._separated_pairs(site, arrive, count)
             if direct is not None:
                 found[arrive] = direct
                 continue
@@ -236,14 +236,14 @@ class Nest:
     def _lags(self, arrive: Site, site: Site, count: int) -> isl.Map:
         """The pairs with `rank(site) >= rank(arrive) + count`, count >= 1."""
         if isinstance(site.op, Arrive):
-            return self.after(arrive, count)[site]
-        direct = self._apart(arrive, site, count)
+            return self.arrives_after(arrive, count)[site]
+        direct = self._separated_pairs(arrive, site, count)
         if direct is not None:
             return direct
         if count == 1:
             return self._earlier(arrive, site)
         found = rel.empty_like(self._earlier(arrive, site))
-        for last, pairs in self.after(arrive, count - 1).items():
+        for last, pairs in self.arrives_after(arrive, count - 1).items():
             found = isl.union_map(found, isl.compose(pairs, self._earlier(last, site)))
         return found
 
@@ -256,7 +256,7 @@ class Nest:
 
     # --- in closed form ---------------------------------------------------------------------
 
-    def _apart(
+    def _separated_pairs(
         self, first: Site, second: Site, least: int, *, anywhere: bool = False
     ) -> isl.Map | None:
         """The pairs with `count(second) - count(first) >= least`, of ranks and numbers of Awaits,
@@ -284,7 +284,7 @@ class Nest:
         if key not in self._graphs:
             assert self.inner is not None
             if isinstance(site.op, Await) and not self.newest:
-                count = rel.plus(self.inner.bound(site), self.skip(site))
+                count = rel.plus(self.inner.await_limit(site), self.skip(site))
             else:
                 count = self.inner.arrivals(site, counted_on(site))
             self._graphs[key] = rel.graph(count)
@@ -292,27 +292,29 @@ class Nest:
 
     # --- comparisons ------------------------------------------------------------------------
 
-    def released(self, site: Site, await_: Site, plus: int) -> isl.Map:
+    def released_pairs(self, site: Site, await_: Site, plus: int) -> isl.Map:
         """The pairs with `rank(site) <= bound(await_) + plus`."""
         multicast = self._is_multicast(site)
         if not self.newest:
             least = self.skip(await_) - plus
-            direct = self._apart(site, await_, least, anywhere=multicast)
+            direct = self._separated_pairs(site, await_, least, anywhere=multicast)
             if direct is not None:
                 return direct
         if not multicast:
-            return self._released(site, await_, plus)
-        found = rel.empty_like(self.frame.before(site, await_))
+            return self._released_at_home(site, await_, plus)
+        found = rel.empty_like(self.frame.instances_before(site, await_))
         for twin, pairs in self.twins(site).items():
-            found = isl.union_map(found, isl.compose(pairs, self._released(twin, await_, plus)))
+            found = isl.union_map(
+                found, isl.compose(pairs, self._released_at_home(twin, await_, plus))
+            )
         return found
 
-    def _released(self, site: Site, await_: Site, plus: int) -> isl.Map:
+    def _released_at_home(self, site: Site, await_: Site, plus: int) -> isl.Map:
         """The same of the element that is the site's home."""
         if self.newest:
             return self._all_but_newest(site, await_, plus)
-        found = rel.empty_like(self.frame.before(site, await_))
-        for arrive, pairs in self.beyond(site, self.skip(await_) - plus).items():
+        found = rel.empty_like(self.frame.instances_before(site, await_))
+        for arrive, pairs in self.arrives_beyond(site, self.skip(await_) - plus).items():
             found = isl.union_map(
                 found, isl.compose(pairs, isl.inverse(self._meets[await_][arrive]))
             )
@@ -327,8 +329,8 @@ class Nest:
             raise self.reason
         if between == 0:
             return self._before_await(site, await_)
-        found = rel.empty_like(self.frame.before(site, await_))
-        for last, pairs in self.after(site, between).items():
+        found = rel.empty_like(self.frame.instances_before(site, await_))
+        for last, pairs in self.arrives_after(site, between).items():
             found = isl.union_map(found, isl.compose(pairs, self._before_await(last, await_)))
         return found
 
@@ -354,7 +356,7 @@ class Nest:
             return self.frame.domain(site)
         for arrive in self.arrives:
             if isinstance(site.op, Arrive):
-                found = isl.union(found, isl.image(self.after(arrive, depth)[site]))
+                found = isl.union(found, isl.image(self.arrives_after(arrive, depth)[site]))
             else:
                 found = isl.union(found, isl.image(self._lags(arrive, site, depth)))
         return found
@@ -373,13 +375,13 @@ class Nest:
 
     def later_bound(self, await_: Site, other: Site, plus: int) -> isl.Map:
         """The pairs of Awaits with `bound(await_) + plus <= bound(other)`."""
-        found = rel.empty_like(self.frame.before(await_, other))
+        found = rel.empty_like(self.frame.instances_before(await_, other))
         count = plus - self.skip(await_) + self.skip(other)
-        direct = None if self.newest else self._apart(await_, other, count)
+        direct = None if self.newest else self._separated_pairs(await_, other, count)
         if direct is not None:
             return direct
         for arrive, met in self._meets[await_].items():
-            for last, pairs in self.beyond(arrive, count).items():
+            for last, pairs in self.arrives_beyond(arrive, count).items():
                 ends = isl.inverse(self._meets[other][last])
                 found = isl.union_map(found, isl.compose(isl.compose(met, pairs), ends))
         return found
@@ -417,7 +419,7 @@ class Nest:
         return self._twinned[site]
 
 
-def _around(site: Site) -> tuple[Loop, ...]:
+def _separable_loops(site: Site) -> tuple[Loop, ...]:
     """The loops around a site that may be set apart: not those of values from memory."""
     return tuple(loop for loop in site.loops if loop.source is None)
 

@@ -54,7 +54,7 @@ def phase_failures(orders: Orders) -> Iterator[Finding]:
 
 def _given_depth(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[Finding]:
     for event in _events(uses, orders, depth):
-        failing = rel.under(event.failing, uses.frame.context())
+        failing = rel.restrict_parameters(event.failing, uses.frame.context())
         if not isl.is_empty(failing):
             if orders.syncs.missing:
                 raise next(iter(orders.syncs.missing.values()))
@@ -81,7 +81,7 @@ def _any_depth(uses: BarrierUses, orders: Orders) -> Iterator[Finding]:
             if not events:
                 orders.depth = depth
             if depth == 1:
-                first = _first(uses, free, events)
+                first = _first_elements(uses, free, events)
             ruled_out = _frees_after(uses, free, events)
             left = ruled_out if left is None else isl.intersect(left, ruled_out)
             left = rel.set_under(left, uses.frame.context()).coalesce()
@@ -99,23 +99,23 @@ def _frees_after(uses: BarrierUses, free: Site, events: Iterable[_Event]) -> isl
     """The frees of the allocations in which an event happens."""
     found = isl.subtract(uses.frame.domain(free), uses.frame.domain(free))
     for event in events:
-        after = _until(uses, event.site, free)
+        after = _free_of(uses, event.site, free)
         found = isl.union(found, isl.apply(isl.domain(event.failing), after))
     return found
 
 
-def _until(uses: BarrierUses, site: Site, free: Site) -> isl.Map:
+def _free_of(uses: BarrierUses, site: Site, free: Site) -> isl.Map:
     """The instances of a site and the free that ends their allocation."""
     if site is free:
         return rel.identity(uses.frame.domain(free))
     return earlier(uses, site, free)
 
 
-def _first(uses: BarrierUses, free: Site, events: Sequence[_Event]) -> isl.Map | None:
+def _first_elements(uses: BarrierUses, free: Site, events: Sequence[_Event]) -> isl.Map | None:
     """The elements of the first event of an allocation: `free -> element`."""
     happened = [
         isl.compose(
-            isl.inverse(_until(uses, event.site, free)), rel.identity(isl.domain(event.failing))
+            isl.inverse(_free_of(uses, event.site, free)), rel.identity(isl.domain(event.failing))
         )
         for event in events
     ]
@@ -123,7 +123,7 @@ def _first(uses: BarrierUses, free: Site, events: Sequence[_Event]) -> isl.Map |
     for event, here in zip(events, happened, strict=True):
         first = here
         for other, there in zip(events, happened, strict=True):
-            later = uses.frame.before(other.site, event.site)
+            later = uses.frame.instances_before(other.site, event.site)
             first = isl.subtract_map(first, isl.compose(there, later))
         elements = isl.compose(first, event.failing)
         found = elements if found is None else isl.union_map(found, elements)
@@ -148,7 +148,7 @@ class Orders:
         self._ordered: dict[tuple[int, int | None, int, bool], isl.Map] = {}
         self._followed: dict[tuple[Holder, int | None, int], isl.Map] = {}
 
-    def heard(self, waiter: Holder) -> Grants:
+    def grants_after(self, waiter: Holder) -> Grants:
         """By granting site, the instances whose threads are ordered after an Await."""
         if waiter not in self._heard:
             self._heard[waiter] = self._hear(waiter)
@@ -181,7 +181,7 @@ class Orders:
         """Yields the grants that may order an instance after an Await: None for the Await's own
         threads, or one by which they hear of it."""
         yield None
-        yield from sorted(self.heard(waiter).full)
+        yield from sorted(self.grants_after(waiter).full)
 
     def all_threads(self, await_: Site, granted: int | None, site: Site, *, each: bool) -> isl.Map:
         """The Awaits and later instances of `site`, all of whose threads are ordered after it by
@@ -189,11 +189,11 @@ class Orders:
         key = (await_.number, granted, site.number, each)
         if key not in self._ordered:
             frame = self.syncs.frame
-            reach = frame.thread_after if each else frame.covered
+            reach = frame.thread_after if each else frame.covered_pairs
             if granted is None:
                 self._ordered[key] = reach(await_, site)
             else:
-                heard = self.heard(any_thread(await_)).full[granted]
+                heard = self.grants_after(any_thread(await_)).full[granted]
                 self._ordered[key] = isl.compose(heard, reach(self.syncs.site(granted), site))
         return self._ordered[key]
 
@@ -206,9 +206,9 @@ class Orders:
             if granted is None:
                 self._followed[key] = first_seen(frame, waiter, site)
             else:
-                heard = self.heard(waiter).full[granted]
+                heard = self.grants_after(waiter).full[granted]
                 self._followed[key] = isl.compose(
-                    heard, frame.shared(self.syncs.site(granted), site)
+                    heard, frame.pairs_sharing_thread(self.syncs.site(granted), site)
                 )
         return self._followed[key]
 
@@ -232,7 +232,7 @@ def _early_arrivals(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_
         counts = {await_: orders.slot_awaited(await_, site, depth) for await_ in uses.awaits}
         failing = _unordered(uses, orders, site, asked, counts)
         if not isl.is_empty(failing):
-            yield _Event(site, _last(uses, site), failing)
+            yield _Event(site, _last_await(uses, site), failing)
 
 
 def slot_awaited(uses: BarrierUses, await_: Site, site: Site, depth: int) -> isl.Map:
@@ -250,17 +250,17 @@ def _unordered(
 ) -> isl.Map:
     """Returns those instances and elements that have a thread ordered after no Await that
     counts."""
-    left = _left(uses, orders, site, asked, counts, each=False)
+    left = _unordered_pairs(uses, orders, site, asked, counts, each=False)
     if uses.frame.everyone(site) or isl.is_empty(left):
         return rel.coalesce(left)
     extended = uses.frame.with_thread(site)
     threads = isl.compose(isl.inverse(extended), left)
     those = {await_: isl.compose(that, extended) for await_, that in counts.items()}
-    unseen = _left(uses, orders, site, threads, those, each=True)
+    unseen = _unordered_pairs(uses, orders, site, threads, those, each=True)
     return rel.coalesce(isl.intersect_map(left, isl.compose(extended, unseen)))
 
 
-def _left(
+def _unordered_pairs(
     uses: BarrierUses,
     orders: Orders,
     site: Site,
@@ -281,7 +281,7 @@ def _left(
     return asked
 
 
-def _last(uses: BarrierUses, site: Site) -> Site | None:
+def _last_await(uses: BarrierUses, site: Site) -> Site | None:
     """An Await of the barrier, for the report."""
     return uses.awaits[-1] if uses.awaits else None
 
@@ -300,13 +300,13 @@ def _unfollowed(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Even
         threads = not uses.frame.everyone(await_)
         for exact in (False, True):
             waiter = Holder(await_, threads, exact)
-            events = list(_asked(uses, orders, await_, waiter, depth))
+            events = list(_await_queries(uses, orders, await_, waiter, depth))
             if not events:
                 break
         for site, found in events:
             first = found
             for other, there in events:
-                later = isl.compose(there, uses.frame.before(other, site))
+                later = isl.compose(there, uses.frame.instances_before(other, site))
                 first = isl.subtract_map(first, later)
             awaited = isl.compose(instances(uses.frame, waiter), element(uses, await_))
             first = isl.compose(isl.inverse(first), awaited)
@@ -314,7 +314,7 @@ def _unfollowed(uses: BarrierUses, orders: Orders, depth: int) -> Iterator[_Even
                 yield _Event(site, await_, first)
 
 
-def _asked(
+def _await_queries(
     uses: BarrierUses, orders: Orders, await_: Site, waiter: Holder, depth: int
 ) -> Iterator[tuple[Site, isl.Map]]:
     """The Awaits (with their thread) and the operations at which they turn out unfollowed."""

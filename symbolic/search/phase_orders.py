@@ -55,7 +55,7 @@ class Ordering:
     def not_early(self, site: Site) -> Iterator[witness.After]:
         """(i) Awaits for arrival r (under `paper` or later), before a thread of arrival r + d."""
         uses, model = self.uses, self.seeker.model
-        return self._awaited(
+        return self._await_candidates(
             _OrderQuery(
                 site,
                 witness.names_of(site, "here", model.called),
@@ -70,7 +70,7 @@ class Ordering:
         """(iii) Awaits for arrival r - d, before a thread of an Await for r."""
         uses = self.uses
         own = witness.names_of(site, "here", self.seeker.model.called)
-        return self._awaited(
+        return self._await_candidates(
             _OrderQuery(
                 site,
                 own,
@@ -83,7 +83,7 @@ class Ordering:
 
     # --- after an Await -------------------------------------------------------------------
 
-    def _awaited(self, asked: _OrderQuery) -> Iterator[witness.After]:
+    def _await_candidates(self, asked: _OrderQuery) -> Iterator[witness.After]:
         """Candidates for the Await that a thread of the instance is ordered after."""
         uses, site, left = self.uses, asked.site, asked.where
         if everyone(site):
@@ -96,7 +96,7 @@ class Ordering:
                 for granted in self.orders.by_grants(any_thread(await_)):
                     if isl.is_empty(left):
                         return
-                    found = self._before(asked, await_, granted, by_thread)
+                    found = self._awaits_before(asked, await_, granted, by_thread)
                     found = isl.inverse(found)
                     relation = isl_functions.joined(found, isl.inverse(element(uses, await_)))
                     relation = isl_functions.among(relation, left)
@@ -104,12 +104,12 @@ class Ordering:
                         left = isl.subtract_map(left, isl_functions.inputs_of(relation))
                         yield from self._chains_to(asked, await_, granted, relation, by_thread)
 
-    def _reached(self, by: Site, site: Site, by_thread: bool) -> isl.Map:
+    def _execution_map(self, by: Site, site: Site, by_thread: bool) -> isl.Map:
         """`by -> site`, all of whose threads, or the one that is a coordinate, execute `by`."""
         frame = self.uses.frame
-        return frame.thread_after(by, site) if by_thread else frame.covered(by, site)
+        return frame.thread_after(by, site) if by_thread else frame.covered_pairs(by, site)
 
-    def _before(
+    def _awaits_before(
         self, asked: _OrderQuery, await_: Site, granted: int | None, by_thread: bool
     ) -> isl.Map:
         """The Awaits that count after which an instance is ordered, by one grant."""
@@ -130,13 +130,13 @@ class Ordering:
         """The chains from the Awaits that a relation `[instance -> element] -> Await` gives."""
         site = asked.site
         finder = self.seeker.finder(self.uses.frame, asked.own)
-        inner = finder.inner(site, asked.own)
+        inner = finder.dimension_values(site, asked.own)
         if by_thread:
             inner = (*inner, asked.thread)
         # A ring of Arrives back has many cases; the grant next to the instance has not.
         extreme = isl_functions.largest if self.seeker.model.slots else isl_functions.smallest
         start = extreme(relation)
-        heard = self.orders.heard(any_thread(await_))
+        heard = self.orders.grants_after(any_thread(await_))
         waits = finder.values(start, (*inner, *asked.on))
         if granted is None:
             yield from (
@@ -145,7 +145,7 @@ class Ordering:
             return
         by = self.orders.syncs.site(granted)
         pairs = isl.inverse(isl_functions.first_of(isl_functions.graph(start)))
-        reached = self._reached(by, site, by_thread)
+        reached = self._execution_map(by, site, by_thread)
         last = finder.middle(heard.full[granted], isl.inverse(reached), pairs)
         trail = Trail(finder, await_, False)
         ends = [(values, inner) for values in waits]
@@ -174,7 +174,7 @@ class Ordering:
                 left = isl.apply(left, isl.inverse(instances(uses.frame, waiter)))
             for arrive, due in due_at:
                 for granted in self.orders.by_grants(waiter):
-                    found = self._after(waiter, granted, arrive, due)
+                    found = self._arrivals_after(waiter, granted, arrive, due)
                     found = isl.restrict_domain(found, left)
                     if not isl.is_empty(found):
                         left = isl.subtract(left, isl.domain(found))
@@ -188,7 +188,9 @@ class Ordering:
         that = isl.intersect_map(rel.pairs(waited, targets(uses, arrive)), isl.inverse(due))
         return uses.frame.same_allocation(that, await_, arrive, uses.name)
 
-    def _after(self, waiter: Holder, granted: int | None, arrive: Site, due: isl.Map) -> isl.Map:
+    def _arrivals_after(
+        self, waiter: Holder, granted: int | None, arrive: Site, due: isl.Map
+    ) -> isl.Map:
         """The Awaits (with their thread, where exact) and the arrivals due that are ordered after
         them, by one grant."""
         due = isl.compose(instances(self.uses.frame, waiter), due)
@@ -201,7 +203,7 @@ class Ordering:
         frame, await_ = self.uses.frame, waiter.site
         own = witness.names_of(await_, "here", self.seeker.model.called)
         finder = self.seeker.finder(frame, own)
-        inputs = finder.inner(await_, own)
+        inputs = finder.dimension_values(await_, own)
         if waiter.with_members:
             inputs = (*inputs, witness.witness_integer(f"here.{witness.THREAD}"))
         start = isl_functions.smallest(found)
@@ -212,8 +214,8 @@ class Ordering:
             )
             return
         by = self.orders.syncs.site(granted)
-        heard = self.orders.heard(waiter)
-        shared = isl.inverse(frame.shared(by, arrive))
+        heard = self.orders.grants_after(waiter)
+        shared = isl.inverse(frame.pairs_sharing_thread(by, arrive))
         last = finder.middle(heard.full[granted], shared, isl_functions.graph(start))
         trail = Trail(finder, await_, True)
         ends = [(inputs, values) for values in arrivals]
@@ -222,7 +224,7 @@ class Ordering:
         ):
             there = finder.instance(arrive, values)
             for one, at in hear:
-                yield witness.After(there, one, finder.common(by, arrive, at, values))
+                yield witness.After(there, one, finder.common_threads(by, arrive, at, values))
 
 
 def _arrivals_that_hear(
@@ -231,7 +233,10 @@ def _arrivals_that_hear(
     """For each Await and what is ordered after it, candidates for an instance of `by` whose threads
     hear of the Await."""
     finder: Finder = trail.finder
-    at = [[(one, hears) for hears in finder.between(found, one, second)] for one, second in ends]
+    at = [
+        [(one, hears) for hears in finder.candidates_between(found, one, second)]
+        for one, second in ends
+    ]
     flat = [pair for several in at for pair in several]
     ways = iter(trail.ways(by, witness.FULL, heard.steps, found.left, flat))
     return [

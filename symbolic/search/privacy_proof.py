@@ -32,8 +32,10 @@ def slot_failures(syncs: Syncs, name: Sym) -> Iterator[Finding]:
             known = _Known(syncs, site)
             failing = syncs.frame.domain(site)
             for condition in op.conditions:
-                failing = isl.subtract(failing, known.where(condition))
-            at = rel.under(syncs.frame.without_element(failing, site), syncs.frame.context())
+                failing = isl.subtract(failing, known.instances_where(condition))
+            at = rel.restrict_parameters(
+                syncs.frame.without_element(failing, site), syncs.frame.context()
+            )
             if not isl.is_empty(at):
                 yield Finding(op.kind, syncs.frame, name, site, None, rel.coalesce(at))
 
@@ -45,28 +47,28 @@ class _Known:
         self.frame, self.slots, self.site = syncs.frame, syncs.slots, site
         self.bound = {loop.iterator: loop for loop in slots_around(site)}
 
-    def where(self, condition: BExpr) -> isl.Set:
+    def instances_where(self, condition: BExpr) -> isl.Set:
         """The instances at which a condition is known to hold."""
         every = self.frame.domain(self.site)
         match condition:
             case And(left, right):
-                return isl.intersect(self.where(left), self.where(right))
+                return isl.intersect(self.instances_where(left), self.instances_where(right))
             case Or(left, right):
-                return isl.union(self.where(left), self.where(right))
+                return isl.union(self.instances_where(left), self.instances_where(right))
             case Compare("==", CVar(one), CVar(other)) if {one, other} <= self.bound.keys():
                 return self._equal(self.bound[one], self.bound[other])
             case Compare("==", CVar(one), Int(0)) if one in self.bound:
                 return self._zero(self.bound[one])
             case _ if not control_variables(condition) & self.bound.keys():
-                return self.frame.where(self.site, condition)
+                return self.frame.instances_where(self.site, condition)
             case _:
                 return rel.nowhere(every)
 
     def _equal(self, one: Loop, other: Loop) -> isl.Set:
-        same = self.slots.alike(self.slots.place(one), self.slots.place(other), one)
-        return self._here(same, one, other)
+        same = self.slots.same_slot_pairs(self.slots.place(one), self.slots.place(other), one)
+        return self._binding_pairs(same, one, other)
 
-    def _here(self, same: isl.Map, one: Loop, other: Loop) -> isl.Set:
+    def _binding_pairs(self, same: isl.Map, one: Loop, other: Loop) -> isl.Set:
         """The instances of which the places where two slots are bound are a pair."""
         first = self.frame.to_outer(self.site, self.slots.place(one))
         second = self.frame.to_outer(self.site, self.slots.place(other))

@@ -73,9 +73,9 @@ class Ranks(Counts):
         assert isinstance(await_.op, Await)
         if own_arrival(self.frame.model.program.policy, await_.op.n):
             return self.due(site, await_, plus)
-        return self.released(site, await_, plus)
+        return self.released_pairs(site, await_, plus)
 
-    def released(self, site: sites.Site, await_: sites.Site, plus: int) -> isl.Map:
+    def released_pairs(self, site: sites.Site, await_: sites.Site, plus: int) -> isl.Map:
         """The pairs with `rank(site) <= bound(await_) + plus`, of one element at least."""
         key = (site.number, await_.number, plus)
         if key not in self._released:
@@ -87,9 +87,9 @@ class Ranks(Counts):
         if not self.frame.model.is_numbered(home.name):
             return rel.every_pair(self.frame.domain(site), self.frame.domain(await_))
         try:
-            rank, bound = self.arrivals(site, home), self.bound(await_)
+            rank, bound = self.arrivals(site, home), self.await_limit(await_)
         except sites.UndecidedError as reason:
-            return self.nest(home.name, reason).released(site, await_, plus)
+            return self.nest(home.name, reason).released_pairs(site, await_, plus)
         return rel.at_most(rel.graph(rank), rel.graph(rel.plus(bound, plus)))
 
     def due(self, site: sites.Site, await_: sites.Site, plus: int) -> isl.Map:
@@ -101,10 +101,10 @@ class Ranks(Counts):
 
     def _equal(self, site: sites.Site, await_: sites.Site, plus: int) -> isl.Map:
         try:
-            rank, bound = self.arrivals(site, home_of(site)), self.bound(await_)
+            rank, bound = self.arrivals(site, home_of(site)), self.await_limit(await_)
         except sites.UndecidedError:
-            sooner = self.released(site, await_, plus - 1)
-            return isl.subtract_map(self.released(site, await_, plus), sooner)
+            sooner = self.released_pairs(site, await_, plus - 1)
+            return isl.subtract_map(self.released_pairs(site, await_, plus), sooner)
         return rel.pairs(rel.graph(rank), rel.graph(rel.plus(bound, plus)))
 
     def deep(self, site: sites.Site, depth: int) -> isl.Set:
@@ -123,9 +123,11 @@ class Ranks(Counts):
         key = (await_.number, least)
         if key not in self._least:
             try:
-                self._least[key] = rel.where_at_least(self.bound(await_), least)
+                self._least[key] = rel.where_at_least(self.await_limit(await_), least)
             except sites.UndecidedError as reason:
-                self._least[key] = self.nest(_awaited(await_), reason).waiting(await_, least)
+                self._least[key] = self.nest(_awaited_barrier(await_), reason).waiting(
+                    await_, least
+                )
         return self._least[key]
 
     def later_bound(self, await_: sites.Site, other: sites.Site, plus: int) -> isl.Map:
@@ -145,13 +147,13 @@ class Ranks(Counts):
 
     def _later_bound(self, await_: sites.Site, other: sites.Site, plus: int) -> isl.Map:
         try:
-            first, second = self.bound(await_), self.bound(other)
+            first, second = self.await_limit(await_), self.await_limit(other)
         except sites.UndecidedError as reason:
-            return self.nest(_awaited(await_), reason).later_bound(await_, other, plus)
+            return self.nest(_awaited_barrier(await_), reason).later_bound(await_, other, plus)
         return rel.at_most(rel.graph(rel.plus(first, plus)), rel.graph(second))
 
 
-def _awaited(site: sites.Site) -> Sym:
+def _awaited_barrier(site: sites.Site) -> Sym:
     assert isinstance(site.op, Await)
     return site.op.barrier.name
 
@@ -188,11 +190,11 @@ class SlotPairs:
             raise sites.UndecidedError("a slot of a barrier that outlives it", loop.origin.span)
         return self._slots[loop]
 
-    def alike(self, left: sites.Site, right: sites.Site, loop: Loop) -> isl.Map:
+    def same_slot_pairs(self, left: sites.Site, right: sites.Site, loop: Loop) -> isl.Map:
         """The pairs of places at which two slots of a ring are surely one number."""
         assert isinstance(loop.hi, Int)
         try:
-            return self._same(left, right, loop.hi.value, surely=True)
+            return self._same_slot(left, right, loop.hi.value, surely=True)
         except sites.UndecidedError as reason:
             one, other = (self.ranks.nest(sites.slot_of(at).name, reason) for at in (left, right))
         depth = one.begins(left)
@@ -200,8 +202,8 @@ class SlotPairs:
             raise one.reason
         first, second = self.frame.domain(left), self.frame.domain(right)
         if not one.is_like(other):
-            first = isl.subtract(first, one.begun(left))
-            second = isl.subtract(second, other.begun(right))
+            first = isl.subtract(first, one.instances_after_first(left))
+            second = isl.subtract(second, other.instances_after_first(right))
         within = range(depth - self.frame.depth)
         return rel.equal_dims(rel.every_pair(first, second), [(at, at) for at in within])
 
@@ -225,7 +227,7 @@ class SlotPairs:
 
     def _carried_over(self, nest: Nest, site: sites.Site, ring: int) -> isl.Set:
         """The instances before which earlier iterations may have counted other than whole rings."""
-        begun = nest.begun(site)
+        begun = nest.instances_after_first(site)
         whole = nest.whole_rings(ring)
         return begun if whole is None else isl.subtract(begun, rel.set_under(begun, whole))
 
@@ -242,20 +244,26 @@ class SlotPairs:
                 continue
             key = (site.number, loop, surely)
             if key not in self._bounds:
-                self._bounds[key] = self._bound(site, self._slots[loop], loop, surely)
+                self._bounds[key] = self._slot_instances(site, self._slots[loop], loop, surely)
             relation = isl.restrict_domain(relation, self._bounds[key])
         return relation
 
-    def _bound(self, site: sites.Site, slot: sites.Site, loop: Loop, surely: bool) -> isl.Set:
+    def _slot_instances(
+        self, site: sites.Site, slot: sites.Site, loop: Loop, surely: bool
+    ) -> isl.Set:
         try:
-            return _counted(self.frame, self.ranks.arrivals(slot, sites.slot_of(slot)), site, loop)
+            return _count_instances(
+                self.frame, self.ranks.arrivals(slot, sites.slot_of(slot)), site, loop
+            )
         except sites.UndecidedError as reason:
             nest = self.ranks.nest(sites.slot_of(slot).name, reason)
         depth, counts = len(nest.loops), nest.inner
         assert counts is not None
         if slot.loops[:depth] != nest.loops:
             raise nest.reason
-        inner = _counted(counts.frame, counts.arrivals(slot, sites.slot_of(slot)), site, loop)
+        inner = _count_instances(
+            counts.frame, counts.arrivals(slot, sites.slot_of(slot)), site, loop
+        )
         known = isl.domain(nest.outside(rel.identity(inner), site, site))
         assert isinstance(loop.hi, Int)
         unsure = self._carried_over(nest, slot, loop.hi.value)
@@ -273,13 +281,13 @@ class SlotPairs:
             if one not in self._slots or other not in self._slots:
                 raise sites.UndecidedError("a slot of a barrier that outlives it", one.origin.span)
             left, right = self._slots[one], self._slots[other]
-            same = self._same(left, right, ring, surely)
+            same = self._same_slot(left, right, ring, surely)
             same = isl.compose(self.frame.to_outer(first, left), same)
             same = isl.compose(same, isl.inverse(self.frame.to_outer(second, right)))
             relation = isl.intersect_map(relation, same)
         return relation
 
-    def _same(self, left: sites.Site, right: sites.Site, ring: int, surely: bool) -> isl.Map:
+    def _same_slot(self, left: sites.Site, right: sites.Site, ring: int, surely: bool) -> isl.Map:
         key = (left.number, right.number, ring, surely)
         if key not in self._known:
             first, second = sites.slot_of(left), sites.slot_of(right)
@@ -309,11 +317,11 @@ class SlotPairs:
             return found
         anew = self._of_two_allocations(one, left, right)
         if one.steady is not None and other.steady is not None:
-            far = self._apart(one.steady, left, rank, right, count, ring)
+            far = self._separated_pairs(one.steady, left, rank, right, count, ring)
             if far is not None:
                 return isl.union_map(isl.union_map(found, far), anew)
         later = self.frame.later_iteration(left, right, depth)
-        for arrive, pairs in one.after(left, 1).items():
+        for arrive, pairs in one.arrives_after(left, 1).items():
             between = isl.compose(pairs, self.frame.later_iteration(arrive, right, depth))
             later = isl.subtract_map(later, between)
         ahead = self._ahead(one, other, left, right, ring)
@@ -331,8 +339,8 @@ class SlotPairs:
     ) -> isl.Map:
         """The pairs of barriers whose iterations count differently: they are known before the
         first counts alone; `alike` are those of one iteration, by what it counts."""
-        first = isl.subtract(self.frame.domain(left), one.begun(left))
-        second = isl.subtract(self.frame.domain(right), other.begun(right))
+        first = isl.subtract(self.frame.domain(left), one.instances_after_first(left))
+        second = isl.subtract(self.frame.domain(right), other.instances_after_first(right))
         if surely:
             return rel.restrict_range(isl.restrict_domain(alike, first), second)
         every = rel.every_pair(self.frame.domain(left), self.frame.domain(right))
@@ -346,7 +354,7 @@ class SlotPairs:
         own = self.frame.same_allocation(every, left, right, nest.name)
         return isl.subtract_map(every, own)
 
-    def _apart(
+    def _separated_pairs(
         self,
         steady: Steady,
         left: sites.Site,
@@ -373,7 +381,7 @@ class SlotPairs:
         count = rel.graph(other.inner.arrivals(right, sites.slot_of(right)))
         later = self.frame.later_iteration(left, right, depth)
         found = rel.empty_like(later)
-        for last, pairs in one.after(left, ring).items():
+        for last, pairs in one.arrives_after(left, ring).items():
             rank = rel.graph(rel.plus(one.inner.arrivals(last, sites.counted_on(last)), 1))
             here = one.outside(rel.at_most(rank, count), last, right)
             reached = isl.union_map(here, self.frame.later_iteration(last, right, depth))
@@ -381,7 +389,7 @@ class SlotPairs:
         return isl.intersect_map(found, later)
 
 
-def _counted(frame: Frame, count: rel.Count, site: sites.Site, loop: Loop) -> isl.Set:
+def _count_instances(frame: Frame, count: rel.Count, site: sites.Site, loop: Loop) -> isl.Set:
     """The instances of a site whose slot is the count, modulo the ring."""
     assert isinstance(loop.hi, Int)
     slot = next(one for one in frame.sites if one.op is loop)

@@ -55,10 +55,10 @@ def reads(slots: SlotPairs, name: Sym) -> Iterator[Reached]:
     writes = [s for s in frame.sites if isinstance(s.op, Initialise) and s.op.access.name == name]
     for site in frame.sites:
         if isinstance(site.op, CheckInitialised) and site.op.access.name == name:
-            yield _reached(slots, name, writes, site, site.op.access)
+            yield _reaching(slots, name, writes, site, site.op.access)
 
 
-def _reached(
+def _reaching(
     slots: SlotPairs, name: Sym, writes: Sequence[Site], read: Site, access: Access
 ) -> Reached:
     frame = slots.frame
@@ -85,7 +85,7 @@ def _reached(
         if not isl.is_empty(met):
             written.append(Written(write, isl_functions.among(by, met)))
             left = rel.coalesce(isl.subtract_map(left, met))
-    left = rel.under(left, frame.context())
+    left = rel.restrict_parameters(left, frame.context())
     if isl.is_empty(left):
         return Reached(read, frame, tuple(written), None)
     finding = Finding(HazardKind.UNINIT, frame, name, read, None, left)
@@ -138,8 +138,9 @@ def _instances_at(frame: Frame, read: Site, write: Site, at: Sequence[CExpr]) ->
     name, inner, expr = write.op.access.name, at[frame.depth :], frame.model.expr
     head = frame.head_of(frame.read | (frame.model.read_by(*inner) - {*ELEMENT}))
     element = ", ".join(map(identifier, ELEMENT[: len(frame.model.variables[name].shape)]))
+    dims = ", ".join(frame.dimensions(read))
     return isl.parse_map(
-        f"{head}{{ [{read.tuple_name}[{', '.join(frame.inner(read))}] -> V{name.number}[{element}]]"
+        f"{head}{{ [{read.tuple_name}[{dims}] -> V{name.number}[{element}]]"
         f" -> {write.tuple_name}[{', '.join(map(expr, inner))}] }}"
     )
 

@@ -126,7 +126,7 @@ class _Search:
 
         No Arrive that slots count: without it the program would access other elements.
         """
-        counted = _counted(self.program)
+        counted = _counted_barriers(self.program)
         for name in dict.fromkeys(s.barrier for s in self.statements if s.barrier is not None):
             if name in counted:
                 continue
@@ -153,7 +153,7 @@ class _Search:
         for row in rows:
             if any(self._at_most(row, other, side) for other in failed):
                 continue
-            if self.proved(_replaced(self.program, statement, side, row)):
+            if self.proved(_replace_row(self.program, statement, side, row)):
                 enough.append(row)
             else:
                 failed.append(row)
@@ -234,7 +234,7 @@ def _guard_group(program: amir.Program, name: Sym) -> frozenset[Sym]:
         group |= more
 
 
-def _counted(program: amir.Program) -> frozenset[Sym]:
+def _counted_barriers(program: amir.Program) -> frozenset[Sym]:
     """The barriers whose Arrives slots count."""
     loops = (op for op in operations(program.body) if isinstance(op, amir.Loop))
     return frozenset(loop.slot.name for loop in loops if loop.slot is not None)
@@ -334,7 +334,9 @@ def _size(row: SyncTL, program: amir.Program) -> int:
     return 2 * len(sets.full) + len(sets.temporal) + row.transitive
 
 
-def _replaced(program: amir.Program, statement: Statement, side: Side, row: SyncTL) -> amir.Program:
+def _replace_row(
+    program: amir.Program, statement: Statement, side: Side, row: SyncTL
+) -> amir.Program:
     sets = row.under(program.policy)
     if side == "post":
         return _ordering(program, statement, sets)

@@ -226,7 +226,7 @@ def further(
     ran: dict[tuple[int, ...], tuple[Violation, ...]] = {}
     every = () if findings.undecided or _approximates(findings) else findings.violations
 
-    def at(sizes: Mapping[str, int], pairs: Collection[Pair]) -> tuple[Violation, ...]:
+    def violations_at(sizes: Mapping[str, int], pairs: Collection[Pair]) -> tuple[Violation, ...]:
         if every:
             part = part_at_fault(program, [one for one in every if pair_of_finding(one) in pairs])
             return _in_order(program, machine(part, sizes))
@@ -240,7 +240,7 @@ def further(
     found = faults(program, findings)
     first_key = _order(first.sizes)
     early = {fault.pair for fault in found if _order(fault.sizes) <= first_key} | told
-    for violation in at(first.sizes, early):
+    for violation in violations_at(first.sizes, early):
         # At one run each Await at fault is named.
         if (named := (*pair_of(violation), _line(violation))) not in here:
             here.add(named)
@@ -248,7 +248,7 @@ def further(
             yield Refutation(first.sizes, violation, None)
     late = [fault for fault in found if fault.pair not in told]
     for sizes, pairs in _by_sizes(late):
-        violations = {pair_of(v): v for v in reversed(at(sizes, pairs))}
+        violations = {pair_of(v): v for v in reversed(violations_at(sizes, pairs))}
         for pair in pairs:
             if pair not in told and pair in violations:
                 told.add(pair)
@@ -270,7 +270,7 @@ def part_at_fault(program: amir.Program, violations: Sequence[Finding]) -> amir.
     names = {one.variable for one in violations}
     barriers = {v.name for v in program.variables if v.mechanism is not None}
 
-    def needed(op: amir.Op) -> bool:
+    def is_needed(op: amir.Op) -> bool:
         match op:
             case amir.Alloc() | amir.Release():
                 return op.name in names or op.name in barriers
@@ -285,7 +285,7 @@ def part_at_fault(program: amir.Program, violations: Sequence[Finding]) -> amir.
             case _:
                 return True
 
-    return replace(program, body=select_operations(program.body, needed))
+    return replace(program, body=select_operations(program.body, is_needed))
 
 
 def _part_failing(

@@ -29,7 +29,7 @@ def trapping(model: Model) -> Iterator[Undecided]:
         if read & values or loads_around(site) or site.residence is not None:
             continue
         frame = model.frame(())
-        empty = frame.where(site, Compare(">=", load.lo, load.hi))
+        empty = frame.instances_where(site, Compare(">=", load.lo, load.hi))
         found = isl.smallest(rel.set_under(empty, frame.context()))
         if found is None:
             continue

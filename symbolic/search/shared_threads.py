@@ -82,7 +82,7 @@ class Sharing:
         self._joint: dict[tuple[Mapping, Mapping], Joint] = {}
         self._compared: dict[tuple[str, Mapping, Mapping], isl.Map] = {}
 
-    def common(self, first: Site, second: Site) -> isl.Map:
+    def common_pairs(self, first: Site, second: Site) -> isl.Map:
         """The pairs of instances, in any order, that some thread executes both of."""
         return self._lifted("common", rel.pairs, first, second)
 

@@ -117,7 +117,7 @@ def _unproved(
     which Z3 expects one."""
     if findings.undecided:
         return _reason_text(findings.undecided[0]), None
-    below = [smt.less(ranks.constants, ranks.of(sizes))]
+    below = [smt.lexicographically_less(ranks.constants, ranks.rank_of(sizes))]
     return _first_case(findings, ranks, below)
 
 
@@ -161,7 +161,7 @@ class Ranks:
         magnitudes = sum(kind == "index" for kind in self.kinds.values())
         self.constants = [f"rank{at}" for at in range(1 + magnitudes + len(self.kinds))]
 
-    def of(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    def rank_of(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Returns the rank of the sizes, to compare."""
         indices = [abs(sizes[name]) for name, kind in self.kinds.items() if kind == "index"]
         values = [sizes[name] for name in self.kinds]
@@ -209,7 +209,9 @@ def admitted(
         if p.kind == "size"
     ]
     lines += [f"(assert {smt_cond(one, every)})" for one in (*known, *program.preconditions, *also)]
-    conditions = [] if below is None else [smt.less(ranks.constants, ranks.of(below))]
+    conditions = (
+        [] if below is None else [smt.lexicographically_less(ranks.constants, ranks.rank_of(below))]
+    )
     while True:
         script = ranks.ranked("\n".join(lines), list(names.values()), conditions)
         found = smt.smallest_model(script, ranks.constants)
@@ -220,7 +222,10 @@ def admitted(
             return
         yield ranks.sizes(found)
         following = (*found[:-1], found[-1] + 1)
-        conditions = [*conditions, f"(not {smt.less(ranks.constants, following)})"]
+        conditions = [
+            *conditions,
+            f"(not {smt.lexicographically_less(ranks.constants, following)})",
+        ]
 
 
 # Sizes that are not the smallest, and at which the concrete machine may find what it does not at

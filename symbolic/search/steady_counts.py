@@ -49,7 +49,7 @@ class Steady:
             pairs = isl_piecewise.at_least(mine, value, least)
             beyond = 0 if near < steps < far else steps
             names = (first.tuple_name, second.tuple_name)
-            here = isl_piecewise.apart(pairs, self.names, names, steps, beyond)
+            here = isl_piecewise.shift_output(pairs, self.names, names, steps, beyond)
             found = here if found is None else isl.union_map(found, here)
         return found
 

@@ -45,19 +45,19 @@ class Syncs:
         """Returns the syncs whose execution depends on no loaded values but these; without these
         values nobody knows whether another one is executed."""
 
-        def some(sites: list[Site]) -> list[Site]:
+        def select(sites: list[Site]) -> list[Site]:
             return [site for site in sites if loaded_from(site) <= loaded]
 
         if not self.frame.model.loads:
             return self
         all_of = [*self.fences, *self.arrives, *self.awaits, *self.trailing]
-        kept = frozenset(some(all_of))
+        kept = frozenset(select(all_of))
         if len(kept) == len(all_of):
             return self
         if kept not in self._certain:
             made = copy(self)
-            made.fences, made.arrives = some(self.fences), some(self.arrives)
-            made.awaits, made.trailing = some(self.awaits), some(self.trailing)
+            made.fences, made.arrives = select(self.fences), select(self.arrives)
+            made.awaits, made.trailing = select(self.awaits), select(self.trailing)
             made._released, made._hops, made._onward = {}, {}, {}
             self._certain[kept] = made
         return self._certain[kept]
@@ -97,10 +97,10 @@ class Syncs:
                 self._edges[key] = self.ranks.edge(site, await_)
             except UndecidedError as reason:
                 self.missing[key] = reason
-                self._edges[key] = rel.empty_like(self.frame.before(site, await_))
+                self._edges[key] = rel.empty_like(self.frame.instances_before(site, await_))
         return self._edges[key]
 
-    def released(self, site: Site) -> tuple[tuple[Site, isl.Map], ...]:
+    def released_awaits(self, site: Site) -> tuple[tuple[Site, isl.Map], ...]:
         """The Awaits that a barrier's tags release, with the edges."""
         if site.number not in self._released:
             self._released[site.number] = tuple(self._all_released(site))
@@ -122,7 +122,7 @@ class Syncs:
         if isinstance(site.op, Fence):
             yield site, fired
             return
-        for await_, edge in self.released(site):
+        for await_, edge in self.released_awaits(site):
             yield await_, isl.compose(fired, edge)
 
     def hops(self, granted: Site, site: Site) -> tuple[tuple[Site, isl.Map], ...]:
@@ -137,7 +137,7 @@ class Syncs:
         if isinstance(site.op, Fence):
             reached = [site]
         else:
-            reached = [await_ for await_, _ in self.released(site)]
+            reached = [await_ for await_, _ in self.released_awaits(site)]
         for next_ in reached:
             found = self.hop(granted, site, next_)
             if not isl.is_empty(found):
@@ -162,7 +162,7 @@ class Syncs:
 
     def hop(self, granted: Site, site: Site, next_: Site) -> isl.Map:
         """The part of `hops` that leads to `next_`."""
-        shared = self.frame.shared(granted, site)
+        shared = self.frame.pairs_sharing_thread(granted, site)
         if isinstance(site.op, Fence):
             return shared
         key = (granted.number, site.number, next_.number)
@@ -227,10 +227,10 @@ def first_seen(frame: Frame, records: Holder, site: Site) -> isl.Map:
     """The records and the later instances of `site` executed by a thread that made the record:
     by every one, where the instance stands for all its threads."""
     if not records.each:
-        return frame.shared(records.site, site)
+        return frame.pairs_sharing_thread(records.site, site)
     if not records.exact:
         return frame.covers(records.site, site)
-    later = frame.same_task(frame.before(records.site, site), records.site, site)
+    later = frame.same_task(frame.instances_before(records.site, site), records.site, site)
     later = isl.compose(instances(frame, records), later)
     if frame.everyone(site):
         return later
@@ -252,13 +252,13 @@ class Later:
             return False
         asked, found = self._holds.get((label, site.number), (None, False))
         if asked is not known:
-            found = isl.is_subset_map(self._later(site), known)
+            found = isl.is_subset_map(self._later_instances(site), known)
             self._holds[label, site.number] = known, found
         return found
 
-    def _later(self, site: Site) -> isl.Map:
+    def _later_instances(self, site: Site) -> isl.Map:
         if site.number not in self._all:
             made = instances(self._frame, self._records)
-            before = self._frame.before(self._records.site, site)
+            before = self._frame.instances_before(self._records.site, site)
             self._all[site.number] = isl.compose(made, before)
         return self._all[site.number]

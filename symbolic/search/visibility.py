@@ -131,16 +131,16 @@ class Grants:
     steps: list[Step] = field(default_factory=list)
     """In the order in which they were found: what a step starts from was found before it."""
 
-    def of(self, label: Label) -> dict[int, isl.Map]:
+    def pairs_of(self, label: Label) -> dict[int, isl.Map]:
         """Returns the pairs of one label, by site."""
         return self.pairs.setdefault(label, {})
 
     @property
     def full(self) -> dict[int, isl.Map]:
         """Returns the pairs of full grants, by site."""
-        return self.of(FULL)
+        return self.pairs_of(FULL)
 
-    def each(self) -> list[tuple[Label, int, isl.Map]]:
+    def labelled_pairs(self) -> list[tuple[Label, int, isl.Map]]:
         """All of them, with label and granting site."""
         return [(label, n, p) for label, found in self.pairs.items() for n, p in found.items()]
 
@@ -164,7 +164,7 @@ def close(
     fresh = Grants()
     if op.trailing is not None:
         made = instances(syncs.frame, records)
-        for await_, edge in syncs.released(records.site):
+        for await_, edge in syncs.released_awaits(records.site):
             found = isl.compose(made, edge)
             step = Step(await_, FULL, records.site, None, FULL, made, found)
             _add(grants, fresh, within(step))
@@ -179,9 +179,9 @@ def close(
     yield grants
     later = Later(syncs.frame, records)
     proxy = _proxy(syncs, op, policy, checks)
-    while fresh.each():
+    while fresh.labelled_pairs():
         current, fresh = fresh, Grants()
-        for label, number, base in current.each():
+        for label, number, base in current.labelled_pairs():
             before = syncs.site(number)
             sight = granted_sight(before, label, op.timeline, policy)
             for site in syncs.firing:
@@ -190,7 +190,7 @@ def close(
                     continue
                 for granted, pairs in syncs.hops(before, site):
                     for after in _onward(granted, grant, sight.full & proxy):
-                        if later.holds(after, granted, grants.of(after).get(granted.number)):
+                        if later.holds(after, granted, grants.pairs_of(after).get(granted.number)):
                             continue
                         found = isl.compose(base, pairs)
                         step = Step(granted, after, site, before, label, base, found)
@@ -241,7 +241,7 @@ def _crossings(
     original = records.op.timeline
     seeing = [
         (label, number, base, granted_sight(syncs.site(number), label, original, policy))
-        for label, number, base in grants.each()
+        for label, number, base in grants.labelled_pairs()
     ]
     for via in syncs.firing:
         if not pre_side(via, original):
@@ -289,7 +289,7 @@ def _own_threads(frame: Frame, records: Holder, via: Site) -> isl.Map | None:
         return frame.thread_after(records.site, via)
     if not records.exact:
         return None
-    later = frame.same_task(frame.before(records.site, via), records.site, via)
+    later = frame.same_task(frame.instances_before(records.site, via), records.site, via)
     later = isl.compose(isl.compose(instances(frame, records), later), frame.with_thread(via))
     return isl.intersect_map(later, rel.pairs(members(frame, records), frame.thread_of(via)))
 
@@ -305,7 +305,7 @@ def close_order(syncs: Syncs, waiter: Holder, first: Sequence[tuple[Site, isl.Ma
     execution order: every sync for which threads wait for others passes it on, and so does a
     trailing barrier, whatever the timelines (decision `mbarrier-phase`).  All are full."""
     assert isinstance(waiter.site.op, Await)
-    within = partial(_within, syncs.frame, waiter.site.op.barrier.name, waiter.site)
+    within = partial(_restrict_to_allocation, syncs.frame, waiter.site.op.barrier.name, waiter.site)
     grants = Grants()
     fresh = Grants()
     for site, fired in first:
@@ -334,10 +334,10 @@ def _within_record(
     in_tasks = record.task is not None and step.granted.task is not None
     if in_tasks and not frame.model.variables[name].resident:
         step = replace(step, pairs=frame.within_task(step.pairs, record, step.granted))
-    return _within(frame, name, record, step, among)
+    return _restrict_to_allocation(frame, name, record, step, among)
 
 
-def _within(
+def _restrict_to_allocation(
     frame: Frame, name: Sym, record: Site, step: Step, among: isl.Set | None = None
 ) -> Step:
     """The step without what leaves the allocation of a record's variable, in a frame that is wider
@@ -357,7 +357,7 @@ def _add(grants: Grants, fresh: Grants, step: Step) -> None:
     """Adds the pairs of a step to what is known, and to what the next round starts from, if any
     is new."""
     number = step.granted.number
-    known, new = grants.of(step.label), fresh.of(step.label)
+    known, new = grants.pairs_of(step.label), fresh.pairs_of(step.label)
     if number in known:
         if isl.is_subset_map(step.pairs, known[number]):
             return

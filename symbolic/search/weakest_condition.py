@@ -129,7 +129,7 @@ def unsafe_sizes(findings: Findings) -> isl.Set | None:
     return found
 
 
-def without(program: Program, unsafe: isl.Set) -> Condition | None:
+def condition_excluding(program: Program, unsafe: isl.Set) -> Condition | None:
     """Returns a precondition that excludes these sizes of a program, beside those it has.
 
     None if no sizes are left, or the condition cannot be written.
@@ -173,7 +173,7 @@ def weakest_condition(
             outside = _failing_sizes(proc, calls)
             if outside is not None and isl.parts(outside) > PARTS:
                 return None
-            inside = None if outside is None else without(program, outside)
+            inside = None if outside is None else condition_excluding(program, outside)
         if outside is not None:
             if inside is None:
                 return None
@@ -185,7 +185,7 @@ def weakest_condition(
             return None
         with limited(BUDGET):
             parts = [part for part in (outside, unsafe_sizes(findings)) if part is not None]
-            condition = without(program, reduce(isl.union, parts)) if parts else None
+            condition = condition_excluding(program, reduce(isl.union, parts)) if parts else None
         if condition is None or not _confirmed(proc, program, condition.expr, calls):
             return None
         if necessary(proc, program, findings, condition.expr):

@@ -72,7 +72,7 @@ class Seeker:
         return encode_witness.Witness(
             self._admitted(),
             {
-                name: encode_witness.Nest(self.apart(name), self.depth(name), total)
+                name: encode_witness.Nest(self.separate_loops(name), self.depth(name), total)
                 for name, total in self._totals.items()
             },
             self._counts,
@@ -102,7 +102,7 @@ class Seeker:
         """Expressions with what stands for the sizes."""
         return tuple(substitute(value, self._sizes) for value in values)
 
-    def _counting(self, name: Sym) -> Counting:
+    def _counting_of(self, name: Sym) -> Counting:
         if name not in self._countings:
             frame = frame_of(self.model, name)
             assert frame is not None
@@ -128,20 +128,20 @@ class Seeker:
         for found in self.evidence.discharged.get((record, check), ()):
             finder = self.finder(found.dependence.frame, other)
             ends = Ends(
-                finder.inner(first, one),
+                finder.dimension_values(first, one),
                 encode_witness.witness_integer(f"first.{encode_witness.THREAD}")
                 if by_record
                 else None,
-                finder.inner(second, other),
+                finder.dimension_values(second, other),
                 encode_witness.witness_integer(f"second.{encode_witness.THREAD}")
                 if by_check
                 else None,
                 element,
             )
             for how in found.ordered:
-                yield from finder.seen(how, ends)
+                yield from finder.seen_candidates(how, ends)
             for cleared in found.cleared:
-                yield from finder.gone(cleared, ends)
+                yield from finder.clear_candidates(cleared, ends)
 
     def _names_of(self, site: Site, prefix: str) -> Mapping[Sym, CExpr]:
         key = (site.iterators, prefix)
@@ -169,16 +169,16 @@ class Seeker:
                 yield encode_witness.At(one.write.number, at)
                 continue
             finder = self.finder(reached.frame, own)
-            inputs = (*finder.inner(site, own), *element)
+            inputs = (*finder.dimension_values(site, own), *element)
             for values in finder.values(isl_functions.largest(one.by), inputs):
                 yield finder.instance(one.write, values)
 
     # --- counts ---------------------------------------------------------------------------
 
-    def apart(self, barrier: str) -> int:
+    def separate_loops(self, barrier: str) -> int:
         """Returns the number of outer loops whose iterations are counted apart; 0 outside nests."""
         self._totals.setdefault(barrier, None)
-        return len(self._counting(self._barriers[barrier]).apart)
+        return len(self._counting_of(self._barriers[barrier]).apart)
 
     def depth(self, barrier: str) -> int | None:
         """The depth of an mbarrier's ring, where the program has none."""
@@ -193,7 +193,7 @@ class Seeker:
 
     def _count(self, number: int, arrivals: bool) -> Pieces:
         site = self.model.sites[number]
-        counting = self._counting(counted_on(site).name)
+        counting = self._counting_of(counted_on(site).name)
         frame = counting.counts.frame
         own = encode_witness.names_of(site, "here", self.model.called)
         inputs = tuple(own[name] for name in site.iterators[frame.depth :])
@@ -205,7 +205,7 @@ class Seeker:
         known = self._totals.get(barrier)
         if known is not None:
             return known
-        counting = self._counting(self._barriers[barrier])
+        counting = self._counting_of(self._barriers[barrier])
         frame = counting.counts.frame
         outer = encode_witness.names_of(counting.uses.arrives[0], "outer", self.model.called)
         element = encode_witness.element_names(len(self.model.variables[counting.name].shape))
@@ -224,7 +224,7 @@ class Seeker:
         self, aim: encode_witness.Aim, sites: tuple[int, ...]
     ) -> Iterator[encode_witness.At]:
         first, *rest = (self.model.sites[number] for number in sites)
-        counting = self._counting(counted_on(first).name)
+        counting = self._counting_of(counted_on(first).name)
         found = Partners(self, counting.uses, counting)
         if aim == "enough":
             return found.enough(first, rest[0])
@@ -286,7 +286,7 @@ def _waited(model: Model, seeker: Seeker, site: Site) -> str:
     assert isinstance(site.op, Await)
     name = site.op.barrier.name
     try:
-        if seeker.apart(model.called[name]):
+        if seeker.separate_loops(model.called[name]):
             return ""
         told = model.is_numbered(name) or _is_counted(model, seeker, name, site)
         return _count(model, seeker, site) if told else ""

@@ -32,7 +32,7 @@ class Term:
         """By the names of a term's values in a witness."""
         return values_of(term_names(len(self.at)), self.at)
 
-    def same(self, other: Term) -> BExpr:
+    def is_same_term(self, other: Term) -> BExpr:
         """Both are one term."""
         return record.same_element(self.at, other.at) if self.source == other.source else FALSE
 
@@ -56,7 +56,7 @@ class Read:
         return conjunction_of([self.happens, self.wanted])
 
     @property
-    def missing(self) -> BExpr:
+    def is_missing(self) -> BExpr:
         """It happens, and nothing is said of it."""
         return conjunction_of([self.happens, opposite(self.wanted)])
 
@@ -77,7 +77,7 @@ class Side:
             yield from ((number, at) for at in range(len(statement.reads)))
         yield from (v.name for v in self.program.variables if v.is_param)
 
-    def read(self, of: record.Instance, at: int) -> Read:
+    def read_of(self, of: record.Instance, at: int) -> Read:
         """A read of an instance."""
         access = of.statement.accesses[at]
         return Read(
@@ -90,31 +90,31 @@ class Side:
             of.values,
         )
 
-    def left(self, name: str, index: tuple[CExpr, ...]) -> Read:
+    def final_element(self, name: str, index: tuple[CExpr, ...]) -> Read:
         """An element of a parameter at the end."""
         values = values_of(element_names(len(index)), index)
         return Read(name, name, index, TRUE, TRUE, None, values)
 
-    def asked(self, ask: record.Question, reader: Reader) -> Read:
+    def queried_read(self, ask: record.Question, reader: Reader) -> Read:
         """Some instance of a read."""
         if isinstance(reader, str):
-            return self.left(reader, ask.element(self.program.by_name[reader]))
-        return self.read(ask.instance(self.program, reader[0], "read"), reader[1])
+            return self.final_element(reader, ask.element(self.program.by_name[reader]))
+        return self.read_of(ask.instance(self.program, reader[0], "read"), reader[1])
 
     def term(self, ask: record.Question, source: SumSource) -> Term:
         """Some term of a source."""
         if isinstance(source, str):
             rank = len(self.program.by_name[source].shape)
             return Term(source, ask.numbers("given", rank))
-        return Term(source, ask.instance(self.program, source, "term").at)
+        return Term(source, ask.instance(self.program, source, "term").iterator_values)
 
-    def said(self, reader: Reader) -> str:
+    def describe_read(self, reader: Reader) -> str:
         """A read in words."""
         if isinstance(reader, str):
             return f"`{reader}` at the end ({self.which})"
-        return f"read {reader[1]} of {self.told(reader[0])}"
+        return f"read {reader[1]} of {self.describe_statement(reader[0])}"
 
-    def told(self, number: int) -> str:
+    def describe_statement(self, number: int) -> str:
         """A statement in words."""
         return f"`{self.program.statements[number].text}` (statement {number}, {self.which})"
 
@@ -167,8 +167,8 @@ class Side:
         if is_nothing(statement):
             return FALSE
         if of.number in self.copies:
-            return self.has(self.read(of, 0), term)
-        return term.same(Term(of.number, of.at))
+            return self.has(self.read_of(of, 0), term)
+        return term.is_same_term(Term(of.number, of.iterator_values))
 
     def given_by(self, number: int) -> tuple[SumSource, ...]:
         """Returns the possible sources of the terms of a write."""
@@ -181,7 +181,7 @@ class Side:
 
     # --- writes before a read ---------------------------------------------------------------
 
-    def begun(self, read: Read) -> Iterator[tuple[BExpr, record.Instance | None]]:
+    def last_assignments(self, read: Read) -> Iterator[tuple[BExpr, record.Instance | None]]:
         """The last assignment, in pieces; None for a parameter as it was given."""
         for piece in self.sums.begins.get(read.reader, ()):
             where = substitute_bool(piece.where, read.values)
@@ -195,7 +195,7 @@ class Side:
 
     def was_given(self, read: Read) -> BExpr:
         """Its sum begins with what a parameter was given."""
-        return disjunction_of(where for where, by in self.begun(read) if by is None)
+        return disjunction_of(where for where, by in self.last_assignments(read) if by is None)
 
     def reaches(self, read: Read, of: record.Instance) -> BExpr:
         """An instance writes the element before the read."""
@@ -221,7 +221,7 @@ class Side:
             else conjunction_of(
                 [where, record.earlier(record.moment(by, by.statement.write), time, or_same=True)]
             )
-            for where, by in self.begun(read)
+            for where, by in self.last_assignments(read)
         ]
         return conjunction_of([self.reaches(read, of), disjunction_of(since)])
 

@@ -32,7 +32,7 @@ class _Read:
     values: record.Values
     """Of the names in its witness."""
 
-    def after(self, time: Sequence[CExpr]) -> BExpr:
+    def is_after(self, time: Sequence[CExpr]) -> BExpr:
         """The moment comes before it."""
         return TRUE if self.time is None else record.earlier(time, self.time)
 
@@ -42,7 +42,7 @@ def flows(step: Step) -> Iterator[Draft]:
     for reader, told in _readers(step):
         about = (("new", reader[0]),) if isinstance(reader, tuple) else ()
         pieces = step.witness.found.get(reader, ())
-        read = _asked(step, reader)
+        read = _queried_read(step, reader)
         claim = f"Of {told}, it is said what wrote last, wherever it reads what counts."
         here = [substitute_bool(piece.where, read.values) for piece in pieces]
         live = disjunction_of(one.where for one in read.stands)
@@ -51,23 +51,25 @@ def flows(step: Step) -> Iterator[Draft]:
             yield Draft("FLOW", about, claim, script)
         for piece in pieces:
             for part, words in (
-                (_right, "finds what it stands for"),
-                (_between, "finds the last write of its element"),
+                (_source_conditions, "finds what it stands for"),
+                (_overwrites_between, "finds the last write of its element"),
                 (_stale, "finds what is not out of date"),
             ):
-                read = _asked(step, reader)
+                read = _queried_read(step, reader)
                 where = substitute_bool(piece.where, read.values)
                 fails = [conjunction_of([where, one]) for one in part(step, read, piece.source)]
                 fails = [one for one in fails if one != FALSE]
                 if fails:
-                    claim = f"{told[0].upper()}{told[1:]} {words}{_from(step, piece.source)}."
+                    claim = (
+                        f"{told[0].upper()}{told[1:]} {words}{_source_text(step, piece.source)}."
+                    )
                     yield Draft("FLOW", about, claim, read.ask.expose(fails, claim))
 
 
-def _from(step: Step, source: Source) -> str:
+def _source_text(step: Step, source: Source) -> str:
     match source:
         case At():
-            return f", of {step.said('new', source.statement)}"
+            return f", of {step.describe('new', source.statement)}"
         case Given():
             return ", which was given"
         case None:
@@ -79,15 +81,15 @@ def _readers(step: Step) -> Iterator[tuple[Reader, str]]:
     for number, access in step.new.accesses():
         if access.writes or not step.counts(access):
             continue
-        if number in step.copies or number in step.again or step.by_new[number]:
-            said = step.said("new", number)
+        if number in step.copies or number in step.recomputed or step.by_new[number]:
+            said = step.describe("new", number)
             yield (number, access.number), f"read {access.number} of {said}"
     for variable in step.new.variables:
-        if variable.is_param and variable.name in step.about:
+        if variable.is_param and variable.name in step.changed_variables:
             yield variable.name, f"`{variable.name}` at the end"
 
 
-def _asked(step: Step, reader: Reader) -> _Read:
+def _queried_read(step: Step, reader: Reader) -> _Read:
     ask = step.question()
     if isinstance(reader, str):
         index = ask.element(step.new.by_name[reader])
@@ -105,7 +107,7 @@ def _asked(step: Step, reader: Reader) -> _Read:
 # --- what is claimed ----------------------------------------------------------------------------
 
 
-def _right(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
+def _source_conditions(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
     """The write is none, or of another element, or stands for another."""
     match source:
         case None:
@@ -125,7 +127,7 @@ def _right(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
             parts = [
                 record.happens(by, write),
                 record.same_element(record.element(by, write.cell), read.index),
-                read.after(record.moment(by, write)),
+                read.is_after(record.moment(by, write)),
             ]
             for one in read.stands:
                 ways = [_stand_for_one(one, other) for other in step.stands(by, write)]
@@ -140,7 +142,7 @@ def _stand_for_one(one: Stands, other: Stands) -> BExpr:
     return conjunction_of([other.where, record.same_element(one.cell, other.cell)])
 
 
-def _between(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
+def _overwrites_between(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
     """Another write of the element comes after that one, and before the read."""
     live = disjunction_of(one.where for one in read.stands)
     if source is None and step.new.by_name[read.variable].is_param:
@@ -153,8 +155,8 @@ def _between(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
         time = record.moment(other, write)
         parts = [
             live,
-            _since(step, read, source, time),
-            read.after(time),
+            _after_source(step, read, source, time),
+            read.is_after(time),
             record.happens(other, write),
             record.same_element(record.element(other, write.cell), read.index),
             opposite(step.idle(other)),
@@ -174,8 +176,8 @@ def _stale(step: Step, read: _Read, source: Source) -> Iterator[BExpr]:
             cell = record.was_access(step.old, image, write).cell
             parts = [
                 one.where,
-                _since(step, read, source, time),
-                read.after(time),
+                _after_source(step, read, source, time),
+                read.is_after(time),
                 record.is_same_access(step.old, image, other, write),
                 record.same_element(record.element(was, cell), one.cell),
             ]
@@ -187,7 +189,7 @@ def _is_param(step: Step, variable: str) -> bool:
     return known is not None and known.is_param
 
 
-def _since(step: Step, read: _Read, source: Source, time: Sequence[CExpr]) -> BExpr:
+def _after_source(step: Step, read: _Read, source: Source, time: Sequence[CExpr]) -> BExpr:
     """The moment comes after the write."""
     if not isinstance(source, At):
         return TRUE
@@ -215,7 +217,7 @@ def zeros(step: Step) -> Iterator[Draft]:
             known = [record.happens(here, access), substitute_bool(zero.where, here.values)]
             fails = list(_not_zero(step, read, zero.found, piece))
             fails = [conjunction_of([*known, one]) for one in fails]
-            claim = f"Read {at} of {step.said('new', number)} finds zero where it is said to."
+            claim = f"Read {at} of {step.describe('new', number)} finds zero where it is said to."
             yield Draft("ZERO", (("new", number),), claim, ask.expose(fails, claim))
 
 
@@ -237,7 +239,7 @@ def _not_zero(
     parts = [
         record.happens(by, write),
         record.same_element(record.element(by, write.cell), read.index),
-        read.after(record.moment(by, write)),
+        read.is_after(record.moment(by, write)),
         step.is_zero(by, by.statement.value),
     ]
     yield conjunction_of([where, opposite(conjunction_of(parts))])
@@ -251,6 +253,6 @@ def _not_zero(
                     record.happens(other, statement.write),
                     record.same_element(record.element(other, statement.write.cell), read.index),
                     record.earlier(record.moment(by, write), time),
-                    read.after(time),
+                    read.is_after(time),
                 ]
             )

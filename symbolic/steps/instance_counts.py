@@ -29,11 +29,13 @@ def twice(step: Step) -> Iterator[Draft]:
             parts = [
                 record.is_one(step.old, one, first),
                 record.is_one(step.old, other, second),
-                record.same_element(was.at, is_.at),
+                record.same_element(was.iterator_values, is_.iterator_values),
             ]
             if one.new == other.new:
-                parts.append(opposite(record.same_element(first.at, second.at)))
-            claim = f"No instance of {step.said('old', old)} runs twice."
+                parts.append(
+                    opposite(record.same_element(first.iterator_values, second.iterator_values))
+                )
+            claim = f"No instance of {step.describe('old', old)} runs twice."
             yield Draft("TWICE", (("old", old),), claim, ask.expose([conjunction_of(parts)], claim))
     for new, images in step.by_new.items():
         for one, other in combinations(images, 2):
@@ -45,8 +47,10 @@ def twice(step: Step) -> Iterator[Draft]:
                     record.original(step.old, one, here),
                     record.original(step.old, other, here),
                 )
-                parts.append(opposite(record.same_element(was.at, is_.at)))
-            claim = f"No instance of {step.said('new', new)} stands for two."
+                parts.append(
+                    opposite(record.same_element(was.iterator_values, is_.iterator_values))
+                )
+            claim = f"No instance of {step.describe('new', new)} stands for two."
             yield Draft("TWICE", (("new", new),), claim, ask.expose([conjunction_of(parts)], claim))
 
 
@@ -67,7 +71,7 @@ def draft_exact_images(step: Step) -> Iterator[Draft]:
                 opposite(disjunction_of(ways)),
             ]
             claim = (
-                f"{step.said('old', old)} is {step.said('new', piece.at.statement)}, "
+                f"{step.describe('old', old)} is {step.describe('new', piece.at.statement)}, "
                 "where it is said to be."
             )
             about = (("old", old), ("new", piece.at.statement))
@@ -82,7 +86,10 @@ def _is_kept_by(
     write = now.statement.write
     there = record.original(step.old, image, now)
     return conjunction_of(
-        [record.is_same_access(step.old, image, now, write), record.same_element(there.at, was.at)]
+        [
+            record.is_same_access(step.old, image, now, write),
+            record.same_element(there.iterator_values, was.iterator_values),
+        ]
     )
 
 
@@ -98,12 +105,12 @@ def lost(step: Step) -> Iterator[Draft]:
         write = statement.write
         if not step.counts(write):
             continue
-        said = step.said("old", number)
+        said = step.describe("old", number)
         over = step.witness.overwritten.get(number)
         if over is None:
             ask = step.question()
             claim = f"Every instance of {said} has an image."
-            parts = _gone(step, ask, number)[1]
+            parts = _lost_instance(step, ask, number)[1]
             yield Draft(
                 "LOST", (("old", number),), claim, ask.expose([conjunction_of(parts)], claim)
             )
@@ -114,7 +121,7 @@ def lost(step: Step) -> Iterator[Draft]:
                 if was.writes or was.cell.variable != variable.name:
                     continue
                 ask = step.question()
-                gone, parts = _gone(step, ask, number)
+                gone, parts = _lost_instance(step, ask, number)
                 now = ask.instance(step.new, image.new, "seen")
                 seen = record.original(step.old, image, now)
                 before, after = record.moment(gone, write), record.moment(seen, was)
@@ -131,7 +138,7 @@ def lost(step: Step) -> Iterator[Draft]:
                     for by, way in _overwriting(step, gone, over)
                 ]
                 claim = (
-                    f"What {said} writes, where it is lost, {step.said('old', image.old)} "
+                    f"What {said} writes, where it is lost, {step.describe('old', image.old)} "
                     "does not read."
                 )
                 fails = conjunction_of([*parts, opposite(disjunction_of(ways))])
@@ -139,14 +146,16 @@ def lost(step: Step) -> Iterator[Draft]:
                 yield Draft("LOST", about, claim, ask.expose([fails], claim))
         if variable.is_param:
             ask = step.question()
-            gone, parts = _gone(step, ask, number)
+            gone, parts = _lost_instance(step, ask, number)
             ways = [way for _, way in _overwriting(step, gone, over)]
             claim = f"What {said} writes, where it is lost, is not left at the end."
             fails = conjunction_of([*parts, opposite(disjunction_of(ways))])
             yield Draft("LOST", (("old", number),), claim, ask.expose([fails], claim))
 
 
-def _gone(step: Step, ask: record.Question, number: int) -> tuple[record.Instance, list[BExpr]]:
+def _lost_instance(
+    step: Step, ask: record.Question, number: int
+) -> tuple[record.Instance, list[BExpr]]:
     gone = ask.instance(step.old, number, "lost")
     return gone, [record.happens(gone, gone.statement.write), opposite(_kept_where(step, gone))]
 
@@ -193,7 +202,7 @@ def clips(step: Step) -> Iterator[Draft]:
             odd += [conjunction_of([new, opposite(old)]), conjunction_of([old, opposite(new)])]
         if odd:
             known = record.is_one(step.old, image, now)
-            claim = f"{step.said('new', image.new)} reads zero where it did."
+            claim = f"{step.describe('new', image.new)} reads zero where it did."
             script = ask.expose([conjunction_of([known, one]) for one in odd], claim)
             yield Draft("CLIP", (("new", image.new),), claim, script)
 
@@ -212,7 +221,9 @@ def bounds(step: Step) -> Iterator[Draft]:
                 )
                 outside.append(conjunction_of([record.happens(here, access), opposite(within)]))
         if outside:
-            claim = f"Every element that {step.said('new', number)} accesses is in its variable."
+            claim = (
+                f"Every element that {step.describe('new', number)} accesses is in its variable."
+            )
             script = ask.expose(outside, claim)
             yield Draft("BOUNDS", (("new", number),), claim, script)
 
@@ -229,7 +240,9 @@ def draft_divisions(step: Step) -> Iterator[Draft]:
         ask = step.question()
         here = ask.instance(step.new, number, "here")
         ways = [record.is_one(step.old, image, here) for image in images if image.new == number]
-        claim = f"Each instance of {step.said('new', number)}, which divides integers, was there."
+        claim = (
+            f"Each instance of {step.describe('new', number)}, which divides integers, was there."
+        )
         fails = conjunction_of([record.exists(here), opposite(disjunction_of(ways))])
         yield Draft("DIVIDED", (("new", number),), claim, ask.expose([fails], claim))
 

@@ -76,7 +76,7 @@ def prepare(folder: Path, compare: Compare = lambda certificate, program: None) 
     obligations: tuple[step_certificate.Obliged, ...] = ()
     if record is not None and witness is not None and not flaws:
         obligations = _obligations(record, witness, found, flaws)
-        flaws += () if flaws else _listed(found, obligations)
+        flaws += () if flaws else _check_list(found, obligations)
     asked = () if flaws else obligations
     return Prepared(folder, found, asked, tuple(flaws), False, perf_counter() - start)
 
@@ -208,7 +208,7 @@ def _obligations(
     return ()
 
 
-def _listed(
+def _check_list(
     found: StepCertificate, obligations: Sequence[step_certificate.Obliged]
 ) -> Iterator[Flaw]:
     """The certificate lists the obligations that were made, in their order."""
@@ -323,12 +323,12 @@ def _chained(folder: Path, content: dict[str, Any]) -> Iterator[Flaw]:
             yield Flaw(step_certificate.DERIVATION, why, open=True)
         if step["decided"] == "certificate":
             stated = {"procedure": content["procedure"], **step}
-            yield from _named(
+            yield from _check_named_certificate(
                 folder / step_certificate.folder_name(at, step["primitive"]), told, stated
             )
 
 
-def _named(folder: Path, told: str, step: dict[str, Any]) -> Iterator[Flaw]:
+def _check_named_certificate(folder: Path, told: str, step: dict[str, Any]) -> Iterator[Flaw]:
     """The certificate of a step is the one that the list names."""
     try:
         data = strict_json.file_bytes(folder / strict_json.CERTIFICATE)

@@ -236,7 +236,7 @@ class Instance:
         return conjunction_of(substitute_bool(one, self.values) for one in conditions)
 
     @property
-    def at(self) -> tuple[CExpr, ...]:
+    def iterator_values(self) -> tuple[CExpr, ...]:
         """The values of its iterators."""
         return tuple(self.values[name] for name in self.statement.iterators)
 

@@ -239,7 +239,7 @@ def record_of(value: object) -> steps_record.Record:
         _among(f"copies[{at}]", one["new"], new)
         texts = Texts((*sizes, *_iterators(new.statements[one["new"]])))
         copy = steps_record.Copy(one["new"], texts.cell(one["of"]))
-        _fits(f"copies[{at}]", old, copy.cell)
+        _check_indices(f"copies[{at}]", old, copy.cell)
         copies.append(copy)
     compared = found["compared"]
     laws = tuple(steps_record.Law((*one["whole"],), (*one["parts"],)) for one in found["laws"])
@@ -297,15 +297,15 @@ def _program(where: str, found: Mapping[str, Any]) -> steps_record.Program:
     statements = tuple(_statement(sizes, one) for one in found["statements"])
     preconditions = Texts(sizes).conditions(found["preconditions"])
     program = steps_record.Program(params, preconditions, variables, statements)
-    _distinct(where, [*sizes, *(v.name for v in variables)])
+    _check_unique(where, [*sizes, *(v.name for v in variables)])
     for variable in variables:
         if variable.is_param and variable.loops:
             strict_json.malformed(where, f"{variable.name} is a parameter in a loop")
     for at, statement in enumerate(statements):
         place = f"{where}.statements[{at}]"
-        _distinct(place, [*sizes, *_iterators(statement)])
+        _check_unique(place, [*sizes, *_iterators(statement)])
         for access in statement.accesses:
-            _fits(place, program, access.cell)
+            _check_indices(place, program, access.cell)
             loops = program.by_name[access.cell.variable].loops
             if access.cell.index[: len(loops)] != tuple(map(CVar, loops)):
                 strict_json.malformed(place, f"{access.cell.variable} is of other loops")
@@ -314,12 +314,12 @@ def _program(where: str, found: Mapping[str, Any]) -> steps_record.Program:
     return program
 
 
-def _distinct(where: str, names: Sequence[str]) -> None:
+def _check_unique(where: str, names: Sequence[str]) -> None:
     if len(set(names)) < len(names):
         strict_json.malformed(where, "two things have one name")
 
 
-def _fits(where: str, program: steps_record.Program, cell: steps_record.Cell) -> None:
+def _check_indices(where: str, program: steps_record.Program, cell: steps_record.Cell) -> None:
     """It is a variable's, and has as many indices."""
     variable = program.by_name.get(cell.variable)
     if variable is None:

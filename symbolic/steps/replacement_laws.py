@@ -168,7 +168,7 @@ def _run(
 ) -> Tree:
     """Returns the value that a statement computes, before it is stored."""
 
-    def put(term: Term) -> Tree:
+    def insert(term: Term) -> Tree:
         match term:
             case Constant():
                 return term
@@ -177,12 +177,12 @@ def _run(
                 kept = program.by_name[statement.reads[term.number].variable].dtype
                 return known.get(number, Leaf(number, term.dtype, kept))
             case Convert():
-                return Convert(put(term.term), term.dtype)  # type: ignore[arg-type]
+                return Convert(insert(term.term), term.dtype)  # type: ignore[arg-type]
             case Operation():
-                given = tuple(put(one) for one in term.arguments)  # type: ignore[arg-type]
+                given = tuple(insert(one) for one in term.arguments)  # type: ignore[arg-type]
                 return Operation(term.function, given, term.dtype)  # type: ignore[arg-type]
 
-    term = put(meaning(program, statement, iter(range(len(statement.reads)))))
+    term = insert(meaning(program, statement, iter(range(len(statement.reads)))))
     if statement.kind == "=":
         return term
     kept = program.by_name[statement.target.variable].dtype
@@ -249,7 +249,7 @@ def _one_element_each(step: Step, places: _Places) -> Iterator[Draft]:
     claim = (
         f"What {_words_of(step, program, first)} and its parts access is one element or another."
     )
-    yield Draft("SAME", ((_which(step, program), first),), claim, ask.expose(fails, claim))
+    yield Draft("SAME", ((_side_of(step, program), first),), claim, ask.expose(fails, claim))
 
 
 def _reads_disjoint(step: Step, parts: _Places) -> Iterator[Draft]:
@@ -277,7 +277,7 @@ def _reads_disjoint(step: Step, parts: _Places) -> Iterator[Draft]:
                     )
         written[numbers[-1]] = statement.target.variable, statement.target.index
     claim = f"What {_words_of(step, program, first)} and those after it read is not written before."
-    yield Draft("APART", ((_which(step, program), first),), claim, ask.expose(fails, claim))
+    yield Draft("APART", ((_side_of(step, program), first),), claim, ask.expose(fails, claim))
 
 
 def _bounds(step: Step, number: int) -> Draft:
@@ -290,13 +290,13 @@ def _bounds(step: Step, number: int) -> Draft:
             variable, steps_record.element(here, access.cell), here.values
         )
         outside.append(conjunction_of([steps_record.exists(here), opposite(within)]))
-    claim = f"Every element that {step.said('new', number)} accesses is in its variable."
+    claim = f"Every element that {step.describe('new', number)} accesses is in its variable."
     return Draft("BOUNDS", (("new", number),), claim, ask.expose(outside, claim))
 
 
-def _which(step: Step, program: steps_record.Program) -> str:
+def _side_of(step: Step, program: steps_record.Program) -> str:
     return "new" if program is step.new else "old"
 
 
 def _words_of(step: Step, program: steps_record.Program, number: int) -> str:
-    return step.said(_which(step, program), number)
+    return step.describe(_side_of(step, program), number)

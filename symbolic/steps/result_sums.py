@@ -45,10 +45,10 @@ def results(step: Step, summed: Summed) -> Iterator[Draft]:
             yield from _terms(step, side, reader)
             yield from _comes(step, side, reader)
     yield from both.matches()
-    yield from both.left()
+    yield from both.final_drafts()
 
 
-def _about(side: Side, reader: Reader) -> tuple[tuple[str, int], ...]:
+def _statements_of(side: Side, reader: Reader) -> tuple[tuple[str, int], ...]:
     return ((side.which, reader[0]),) if isinstance(reader, tuple) else ()
 
 
@@ -63,14 +63,14 @@ def _bounds(step: Step) -> Iterator[Draft]:
                 variable, record.element(here, access.cell), here.values
             )
             outside.append(conjunction_of([record.happens(here, access), opposite(within)]))
-        claim = f"Every element that {step.said('new', number)} accesses is in its variable."
+        claim = f"Every element that {step.describe('new', number)} accesses is in its variable."
         yield Draft("BOUNDS", (("new", number),), claim, ask.expose(outside, claim))
 
 
 def _begins(step: Step, side: Side, reader: Reader) -> Draft:
     ask = step.question()
-    read = side.asked(ask, reader)
-    pieces = [*side.begun(read)]
+    read = side.queried_read(ask, reader)
+    pieces = [*side.last_assignments(read)]
     fails = [conjunction_of([read.live, *(opposite(where) for where, _ in pieces)])]
     for where, by in pieces:
         if by is None:
@@ -89,33 +89,34 @@ def _begins(step: Step, side: Side, reader: Reader) -> Draft:
                     else record.earlier(record.moment(by, by.statement.write), time)
                 )
                 fails.append(conjunction_of([where, since, side.reaches(read, other)]))
-    claim = f"The sum that {side.said(reader)} finds begins where it is said to."
-    return Draft("BEGIN", _about(side, reader), claim, ask.expose(fails, claim))
+    claim = f"The sum that {side.describe_read(reader)} finds begins where it is said to."
+    return Draft("BEGIN", _statements_of(side, reader), claim, ask.expose(fails, claim))
 
 
 def _terms(step: Step, side: Side, reader: Reader) -> Iterator[Draft]:
     name = reader if isinstance(reader, str) else ""
     variable = name or side.program.statements[reader[0]].reads[reader[1]].variable  # type: ignore[index]
-    claim = f"What is written since is in the sum of {side.said(reader)} once."
-    about = _about(side, reader)
+    claim = f"What is written since is in the sum of {side.describe_read(reader)} once."
+    about = _statements_of(side, reader)
     for number, statement in enumerate(side.program.statements):
         if statement.write.cell.variable != variable:
             continue
         if number in side.copies:
             ask = step.question()
-            read = side.asked(ask, reader)
+            read = side.queried_read(ask, reader)
             of = ask.instance(side.program, number, "write")
-            fails = conjunction_of([side.counts(read, of), side.read(of, 0).missing])
-            told = f"Of what {side.told(number)} copies for {side.said(reader)} the sum is known."
+            fails = conjunction_of([side.counts(read, of), side.read_of(of, 0).is_missing])
+            copied, wanted = side.describe_statement(number), side.describe_read(reader)
+            told = f"Of what {copied} copies for {wanted} the sum is known."
             yield Draft("KNOWN", (*about, (side.which, number)), told, ask.expose([fails], told))
         for source in side.given_by(number):
             ask = step.question()
-            read = side.asked(ask, reader)
+            read = side.queried_read(ask, reader)
             of = ask.instance(side.program, number, "write")
             atom = source == number and side.is_term(number)
-            term = Term(source, of.at) if atom else side.term(ask, source)
+            term = Term(source, of.iterator_values) if atom else side.term(ask, source)
             ways = [
-                conjunction_of([where, record.same_element(by.at, of.at)])
+                conjunction_of([where, record.same_element(by.iterator_values, of.iterator_values)])
                 for where, by in side.comes(read, term)
                 if by is not None and by.number == number
             ]
@@ -126,7 +127,7 @@ def _terms(step: Step, side: Side, reader: Reader) -> Iterator[Draft]:
             yield Draft("TERM", (*about, (side.which, number)), claim, ask.expose([fails], claim))
     if side.program.by_name[variable].is_param:
         ask = step.question()
-        read = side.asked(ask, reader)
+        read = side.queried_read(ask, reader)
         term = Term(variable, read.index)
         ways = [where for where, by in side.comes(read, term) if by is None]
         right = conjunction_of([side.has(read, term), disjunction_of(ways)])
@@ -135,20 +136,20 @@ def _terms(step: Step, side: Side, reader: Reader) -> Iterator[Draft]:
 
 
 def _comes(step: Step, side: Side, reader: Reader) -> Iterator[Draft]:
-    claim = f"What is in the sum of {side.said(reader)} was written since."
+    claim = f"What is in the sum of {side.describe_read(reader)} was written since."
     for source in side.sources(reader):
         ask = step.question()
-        read = side.asked(ask, reader)
+        read = side.queried_read(ask, reader)
         term = side.term(ask, source)
         ways = []
         for where, by in side.comes(read, term):
             if by is None:
-                own = term.same(Term(read.variable, read.index))
+                own = term.is_same_term(Term(read.variable, read.index))
                 ways.append(conjunction_of([where, side.was_given(read), own]))
             else:
                 ways.append(conjunction_of([where, side.counts(read, by), side.gives(by, term)]))
         fails = conjunction_of([side.has(read, term), opposite(disjunction_of(ways))])
-        yield Draft("COMES", _about(side, reader), claim, ask.expose([fails], claim))
+        yield Draft("COMES", _statements_of(side, reader), claim, ask.expose([fails], claim))
 
 
 # --- both ---------------------------------------------------------------------------------------
@@ -168,21 +169,21 @@ class _Both:
             return
         pieces = self.pieces(side).get(term.source, ())
         of = record.instance(side.program, term.source, term.at)
-        for where, piece in _first(pieces, of.values):
-            other = named_instance(self.other(side).program, piece.at, of.values)
-            yield where, Term(other.number, other.at)
+        for where, piece in _first_pieces(pieces, of.values):
+            other = named_instance(self.opposite_side(side).program, piece.at, of.values)
+            yield where, Term(other.number, other.iterator_values)
 
     def pieces(self, side: Side) -> Mapping[int, tuple[Kept, ...]]:
         return self.summed.forth if side is self.new else self.summed.back
 
-    def other(self, side: Side) -> Side:
+    def opposite_side(self, side: Side) -> Side:
         return self.old if side is self.new else self.new
 
     def differ(self, ask: record.Question, new: Read, old: Read) -> Iterator[BExpr]:
         """A term of one of two reads is none of the other, or that of two."""
         both = ((self.new, new), (self.old, old))
         for one, other in (both, both[::-1]):
-            if self.repeated(one[0], one[1].reader):
+            if self.is_repeated(one[0], one[1].reader):
                 yield from self.differ_alone(ask, one, other)
                 return
         for (side, mine), (other_, its) in (both, both[::-1]):
@@ -191,7 +192,7 @@ class _Both:
                 ways = []
                 for where, there in self.counterparts(side, term):
                     again = [
-                        conjunction_of([back, home.same(term)])
+                        conjunction_of([back, home.is_same_term(term)])
                         for back, home in self.counterparts(other_, there)
                     ]
                     ways.append(
@@ -199,7 +200,7 @@ class _Both:
                     )
                 yield conjunction_of([side.has(mine, term), opposite(disjunction_of(ways))])
 
-    def repeated(self, side: Side, reader: Reader) -> bool:
+    def is_repeated(self, side: Side, reader: Reader) -> bool:
         """A term of the read is computed again and again by the other procedure: it has no one
         counterpart, but is the one of each."""
         sources = side.sources(reader)
@@ -212,14 +213,14 @@ class _Both:
         the counterpart of that."""
         (side, mine), (many, its) = one, other
         begins = [
-            (where, Term(by.number, by.at))
-            for where, by in many.begun(its)
+            (where, Term(by.number, by.iterator_values))
+            for where, by in many.last_assignments(its)
             if by is not None and many.is_term(by.number)
         ]
         for source in many.sources(its.reader):
             term = many.term(ask, source)
             first = disjunction_of(
-                conjunction_of([where, begin.same(term)]) for where, begin in begins
+                conjunction_of([where, begin.is_same_term(term)]) for where, begin in begins
             )
             there = disjunction_of(
                 conjunction_of([where, side.has(mine, found)])
@@ -229,7 +230,7 @@ class _Both:
         for source in side.sources(mine.reader):
             term = side.term(ask, source)
             ways = [
-                conjunction_of([where, many.has(its, begin), here, found.same(term)])
+                conjunction_of([where, many.has(its, begin), here, found.is_same_term(term)])
                 for where, begin in begins
                 for here, found in self.counterparts(many, begin)
             ]
@@ -241,20 +242,20 @@ class _Both:
             for at in range(len(pieces)):
                 yield from self.match(self.new, number, at)
         # Else a term that is the counterpart of its counterpart has been compared with that.
-        if any(self.repeated(self.new, reader) for reader in self.new.readers()):
+        if any(self.is_repeated(self.new, reader) for reader in self.new.readers()):
             for number, pieces in self.summed.back.items():
                 for at in range(len(pieces)):
                     yield from self.match(self.old, number, at)
 
     def match(self, side: Side, number: int, at: int) -> Iterator[Draft]:
-        other = self.other(side)
+        other = self.opposite_side(side)
         if number >= len(side.program.statements):
             raise WitnessError(f"there is no statement {number}")
 
-        def asked() -> tuple[record.Question, record.Instance, record.Instance, BExpr]:
+        def question() -> tuple[record.Question, record.Instance, record.Instance, BExpr]:
             ask = self.step.question()
             here = ask.instance(side.program, number, "here")
-            where, piece = [*_first(self.pieces(side)[number], here.values)][at]
+            where, piece = [*_first_pieces(self.pieces(side)[number], here.values)][at]
             there = named_instance(other.program, piece.at, here.values)
             return (
                 ask,
@@ -263,10 +264,10 @@ class _Both:
                 conjunction_of([where, record.happens(here, here.statement.write)]),
             )
 
-        ask, here, there, known = asked()
+        ask, here, there, known = question()
         terms = side.is_term(number) and other.is_term(there.number)
         same = same_value(other.program, there.statement, side.program, here.statement)
-        told, counterpart = side.told(number), other.told(there.number)
+        told, counterpart = side.describe_statement(number), other.describe_statement(there.number)
         if not terms or not same:
             raise WitnessError(f"{told} computes something else than {counterpart}")
         about = ((side.which, number), (other.which, there.number))
@@ -277,27 +278,30 @@ class _Both:
         fails = conjunction_of([known, opposite(is_there)])
         yield Draft("MATCH", about, claim, ask.expose([fails], claim))
         for read in range(len(here.statement.reads)):
-            ask, here, there, known = asked()
-            claim = f"Both find the same sum in {side.said((number, read))}."
-            mine, its = side.read(here, read), other.read(there, read)
+            ask, here, there, known = question()
+            claim = f"Both find the same sum in {side.describe_read((number, read))}."
+            mine, its = side.read_of(here, read), other.read_of(there, read)
             new, old = (mine, its) if side is self.new else (its, mine)
-            failing = [mine.missing, its.missing, *self.differ(ask, new, old)]
+            failing = [mine.is_missing, its.is_missing, *self.differ(ask, new, old)]
             fails_ = [conjunction_of([known, one]) for one in failing]
             yield Draft("MATCH", about, claim, ask.expose(fails_, claim))
 
-    def left(self) -> Iterator[Draft]:
+    def final_drafts(self) -> Iterator[Draft]:
         """A parameter is left as the sum of the same terms."""
         for variable in self.new.program.variables:
             if variable.is_param:
                 ask = self.step.question()
                 index = ask.element(variable)
-                new, old = self.new.left(variable.name, index), self.old.left(variable.name, index)
+                new, old = (
+                    self.new.final_element(variable.name, index),
+                    self.old.final_element(variable.name, index),
+                )
                 claim = f"Both leave sums of the same terms in `{variable.name}`."
                 fails = [*self.differ(ask, new, old)]
                 yield Draft("LEFT", (), claim, ask.expose(fails, claim))
 
 
-def _first(pieces: Sequence[Kept], values: record.Values) -> Iterator[tuple[BExpr, Kept]]:
+def _first_pieces(pieces: Sequence[Kept], values: record.Values) -> Iterator[tuple[BExpr, Kept]]:
     """Each piece where it is the first that holds."""
     others: list[BExpr] = []
     for piece in pieces:

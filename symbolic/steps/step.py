@@ -131,7 +131,7 @@ class Step:
         return self.record.new
 
     @cached_property
-    def about(self) -> frozenset[str]:
+    def changed_variables(self) -> frozenset[str]:
         """The variables of which something has changed."""
         return changed_variables(self.record)
 
@@ -167,13 +167,13 @@ class Step:
         return {copy.new: copy for copy in self.record.copies}
 
     @cached_property
-    def again(self) -> Mapping[int, steps_record.Image]:
+    def recomputed(self) -> Mapping[int, steps_record.Image]:
         """Maps each new statement that computes something once more to its image."""
         return {image.new: image for image in self.record.again}
 
     def counts(self, access: steps_record.Access) -> bool:
         """Tests whether an access is of a variable that has changed."""
-        return access.cell.variable in self.about
+        return access.cell.variable in self.changed_variables
 
     @cached_property
     def least(self) -> Mapping[Sym, int]:
@@ -185,7 +185,7 @@ class Step:
         """A script to be written."""
         return steps_record.Question(self.old, self.least)
 
-    def said(self, which: str, number: int) -> str:
+    def describe(self, which: str, number: int) -> str:
         """A statement of the old or the new procedure in words."""
         program = self.old if which == "old" else self.new
         return f"`{program.statements[number].text}` (statement {number}, {which})"
@@ -207,12 +207,12 @@ class Step:
                 was.cell.variable,
                 steps_record.element(steps_record.original(self.old, image, of), was.cell),
             )
-            for image in (*self.by_new[of.number], *self._again(of.number))
+            for image in (*self.by_new[of.number], *self._recomputation(of.number))
             if self.counts(was := steps_record.was_access(self.old, image, access))
         )
 
-    def _again(self, number: int) -> tuple[steps_record.Image, ...]:
-        return (self.again[number],) if number in self.again else ()
+    def _recomputation(self, number: int) -> tuple[steps_record.Image, ...]:
+        return (self.recomputed[number],) if number in self.recomputed else ()
 
     def originals(
         self, variable: str

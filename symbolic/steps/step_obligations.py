@@ -69,8 +69,8 @@ def orders(step: Step) -> Iterator[Draft]:
         if not fails:
             continue
         claim = (
-            f"What {step.said('old', later.old)} has to wait for, "
-            f"{step.said('old', sooner.old)} does before it, still."
+            f"What {step.describe('old', later.old)} has to wait for, "
+            f"{step.describe('old', sooner.old)} does before it, still."
         )
         about = (("old", sooner.old), ("old", later.old))
         yield Draft("ORDER", about, claim, ask.expose(fails, claim))
@@ -126,7 +126,7 @@ def draft_repeats(step: Step) -> Iterator[Draft]:
     written since what that one accessed."""
     for image in step.record.again:
         about = (("new", image.new), ("old", image.old))
-        said = step.said("new", image.new)
+        said = step.describe("new", image.new)
         ask = step.question()
         here = ask.instance(step.new, image.new, "again")
         was = steps_record.original(step.old, image, here)
@@ -144,7 +144,9 @@ def draft_repeats(step: Step) -> Iterator[Draft]:
         yield Draft("AGAIN", about, claim, ask.expose([fails], claim))
         ask = step.question()
         claim = f"What {said} computes has not changed since."
-        yield Draft("AGAIN", about, claim, ask.expose([*_changed(step, image, ask)], claim))
+        yield Draft(
+            "AGAIN", about, claim, ask.expose([*_change_conditions(step, image, ask)], claim)
+        )
 
 
 def _new_places(
@@ -156,7 +158,9 @@ def _new_places(
         yield substitute_bool(piece.where, was.values), by
 
 
-def _changed(step: Step, image: steps_record.Image, ask: steps_record.Question) -> Iterator[BExpr]:
+def _change_conditions(
+    step: Step, image: steps_record.Image, ask: steps_record.Question
+) -> Iterator[BExpr]:
     here = ask.instance(step.new, image.new, "again")
     was = steps_record.original(step.old, image, here)
     for access in here.statement.accesses:
@@ -241,12 +245,14 @@ def _odd(program: steps_record.Program) -> str | None:
             kind = "constant" if isinstance(part, Int) else part
             if after.setdefault(statement.time[:at], kind) != kind:
                 return f"the time of `{statement.text}` is not told by its loops"
-        if after.setdefault(statement.time, "end") != "end" or _repeated(program, statement.time):
+        if after.setdefault(statement.time, "end") != "end" or _is_time_shared(
+            program, statement.time
+        ):
             return f"another statement is executed when `{statement.text}` is"
     return None
 
 
-def _repeated(program: steps_record.Program, time: tuple[object, ...]) -> bool:
+def _is_time_shared(program: steps_record.Program, time: tuple[object, ...]) -> bool:
     return sum(statement.time == time for statement in program.statements) > 1
 
 
@@ -283,7 +289,7 @@ def drafts(record: steps_record.Record, found: Found) -> Iterator[Draft]:
         yield from laws(Step(record, EMPTY), found)
         return
     step = Step(record, found)
-    if not step.about:
+    if not step.changed_variables:
         return
     for part in (
         bounds,

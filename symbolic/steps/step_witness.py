@@ -261,9 +261,9 @@ def witness_of(value: object, record: Record) -> Witness:
     found = strict_json.fields("", value, **_SHAPE)
     read = _Reader(record)
     return Witness(
-        keyed("kept", [read.kept(one) for one in found["kept"]]),
-        keyed("overwritten", [read.overwritten(one) for one in found["overwritten"]]),
-        keyed("found", [read.found(one) for one in found["found"]]),
+        keyed("kept", [read.read_kept(one) for one in found["kept"]]),
+        keyed("overwritten", [read.read_overwritten(one) for one in found["overwritten"]]),
+        keyed("found", [read.read_found(one) for one in found["found"]]),
         keyed("zeros", [read.zero(one) for one in found["zeros"]]),
     )
 
@@ -299,30 +299,30 @@ class _Reader:
         self._record = record
         self._texts: dict[tuple[str, ...], Texts] = {}
 
-    def kept(self, one: Mapping[str, Any]) -> tuple[int, tuple[Kept, ...]]:
-        texts = self._of(self._record.old, one["old"])
+    def read_kept(self, one: Mapping[str, Any]) -> tuple[int, tuple[Kept, ...]]:
+        texts = self._texts_of(self._record.old, one["old"])
         by = [
             Kept(texts.conditions([each["where"]])[0], at_of(each, texts, self._record.new))
             for each in one["by"]
         ]
         return one["old"], tuple(by)
 
-    def overwritten(self, one: Mapping[str, Any]) -> tuple[int, tuple[At, ...]]:
-        texts = self._of(self._record.old, one["old"])
+    def read_overwritten(self, one: Mapping[str, Any]) -> tuple[int, tuple[At, ...]]:
+        texts = self._texts_of(self._record.old, one["old"])
         return one["old"], tuple(at_of(each, texts, self._record.old) for each in one["by"])
 
-    def found(self, one: Mapping[str, Any]) -> tuple[Reader, tuple[Found, ...]]:
+    def read_found(self, one: Mapping[str, Any]) -> tuple[Reader, tuple[Found, ...]]:
         if "end" not in one:
-            texts = self._read(one)
+            texts = self._read_texts(one)
             return (one["statement"], one["access"]), self._founds(one["by"], texts)
         variable = self._record.new.by_name.get(one["end"])
         if variable is None or not variable.is_param:
             strict_json.malformed("found", f"{one['end']} is no parameter")
         names = [e.name.name for e in element_names(len(variable.shape))]
-        return one["end"], self._founds(one["by"], self._named(names))
+        return one["end"], self._founds(one["by"], self._texts_named(names))
 
     def zero(self, one: Mapping[str, Any]) -> tuple[tuple[int, int], Zero]:
-        texts = self._read(one)
+        texts = self._read_texts(one)
         zero = Zero(texts.conditions([one["where"]])[0], self._founds(one["by"], texts))
         return (one["statement"], one["access"]), zero
 
@@ -335,20 +335,20 @@ class _Reader:
             for one in found
         )
 
-    def _read(self, one: Mapping[str, Any]) -> Texts:
+    def _read_texts(self, one: Mapping[str, Any]) -> Texts:
         """Returns the texts of a read of the new procedure."""
-        texts = self._of(self._record.new, one["statement"])
+        texts = self._texts_of(self._record.new, one["statement"])
         accesses = self._record.new.statements[one["statement"]].accesses
         if one["access"] >= len(accesses) - 1:
             strict_json.malformed("", f"statement {one['statement']} has no such read")
         return texts
 
-    def _of(self, program: Program, number: int) -> Texts:
+    def _texts_of(self, program: Program, number: int) -> Texts:
         if number >= len(program.statements):
             strict_json.malformed("", f"there is no statement {number}")
-        return self._named([name.name for name in program.statements[number].iterators])
+        return self._texts_named([name.name for name in program.statements[number].iterators])
 
-    def _named(self, names: Sequence[str]) -> Texts:
+    def _texts_named(self, names: Sequence[str]) -> Texts:
         key = (*(p.name.name for p in self._record.new.params), *names)
         if key not in self._texts:
             self._texts[key] = Texts(key)

@@ -127,14 +127,14 @@ def summed_of(value: object, record: Record) -> step_witness.Summed:
     """Reads a JSON's findings about the results of a record. Raises MalformedError."""
     found = strict_json.fields("", value, **_SHAPE)
     return step_witness.Summed(
-        _Sums(record.old).of(found["old"]),
-        _Sums(record.new).of(found["new"]),
-        _matched("forth", found["forth"], record.new, record.old),
-        _matched("back", found["back"], record.old, record.new),
+        _Sums(record.old).read_sums(found["old"]),
+        _Sums(record.new).read_sums(found["new"]),
+        _matching("forth", found["forth"], record.new, record.old),
+        _matching("back", found["back"], record.old, record.new),
     )
 
 
-def _matched(
+def _matching(
     where: str, found: Sequence[Mapping[str, Any]], of: Program, other: Program
 ) -> dict[int, tuple[step_witness.Kept, ...]]:
     pairs = []
@@ -166,7 +166,7 @@ class _Sums:
     def __init__(self, program: Program) -> None:
         self._program = program
 
-    def of(self, found: Mapping[str, Any]) -> step_witness.Sums:
+    def read_sums(self, found: Mapping[str, Any]) -> step_witness.Sums:
         wanted, begins, terms = [], [], []
         for one in found["wanted"]:
             reader, names = self._reader(one)

@@ -65,7 +65,9 @@ def called(monkeypatch):
         ),
     )
     monkeypatch.setattr(
-        grouped_calls, "counting", lambda n: meaning(f"histogram_{n}", histogram_bins.KERNELS)
+        grouped_calls,
+        "counting_kernel",
+        lambda n: meaning(f"histogram_{n}", histogram_bins.KERNELS),
     )
     return names
 

@@ -87,7 +87,7 @@ class _Recorder(Observer):
 
     def _elements(self, at: Moment, access: Access) -> Iterator[Element]:
         sigma = {p.name: self.sizes[p.name.name] for p in self.program.params}
-        sigma |= {loop.iterator: value for loop, value in at.around}
+        sigma |= {loop.iterator: value for loop, value in at.loops_around}
         ranges = []
         for coord in access.coords:
             if isinstance(coord, Interval):

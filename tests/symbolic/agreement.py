@@ -17,11 +17,11 @@ from exogpu.ir.walk import evaluate, holds
 from exogpu.machine import fast, literal
 from exogpu.machine.concrete_program import (
     Choice,
-    alone,
     assign_tasks,
     at_random,
     backwards,
     dealt,
+    one_task_each,
     round_robin,
 )
 from exogpu.machine.index_contents import loads
@@ -29,7 +29,7 @@ from exogpu.machine.observer import Violation
 from exogpu.symbolic.search.analysis import Findings, analyse
 from exogpu.symbolic.search.dependences import Instance, instances
 from exogpu.symbolic.search.refute import Refutation, refute
-from exogpu.symbolic.search.weakest_condition import unsafe_sizes, without
+from exogpu.symbolic.search.weakest_condition import condition_excluding, unsafe_sizes
 from tests.machine import generate
 from tests.machine.leaving import misjudged
 from tests.machine.shapes import sources
@@ -193,7 +193,7 @@ def choices_wrong(
 ) -> bool:
     """Whether, of a program in which memory resides, some choice of clusters for its tasks violates
     what is found to be safe, or the fast machine finds other violations there."""
-    every = (at_random(seed), round_robin(2), alone, backwards, at_random(seed + 1))
+    every = (at_random(seed), round_robin(2), one_task_each, backwards, at_random(seed + 1))
     for choice in every[:choices]:
         chosen = assign_tasks(program, sizes, choice)
         found = machine_set(chosen, sizes)
@@ -291,5 +291,5 @@ def safe_condition(program: amir.Program, findings: Findings) -> str | None:
     unsafe = unsafe_sizes(findings)
     if unsafe is None:
         return ""
-    found = without(program, unsafe)
+    found = condition_excluding(program, unsafe)
     return None if found is None else str(found)

@@ -101,7 +101,7 @@ def whoever_fires_has_crossed(patch):
             for step in tuple(grants.steps):
                 if step.label.carried is None and step.via is not step.granted:
                     for label in crossed(step.granted):
-                        grants.of(label)[step.granted.number] = step.pairs
+                        grants.pairs_of(label)[step.granted.number] = step.pairs
                         grants.steps.append(replace(step, label=label))
             yield grants
 
@@ -113,12 +113,12 @@ def another_thread_has_crossed(patch):
     """A sync carries what any thread has crossed, not only one that lets it fire."""
 
     def carried(syncs, records, policy, proxy, grants):
-        for label, number, base in grants.each():
+        for label, number, base in grants.labelled_pairs():
             sight = visibility.granted_sight(syncs.site(number), label, records.op.timeline, policy)
             for via in syncs.firing if sight.full & proxy else ():
                 if not visibility._witnesses(records.op, via):
                     continue
-                order = syncs.frame.before(syncs.site(number), via)
+                order = syncs.frame.instances_before(syncs.site(number), via)
                 for granted, pairs in syncs.grants(isl.compose(base, order), via):
                     for q in visibility._ordered(sight.full & proxy & granted.op.temporal):
                         after = witness.Label(Grant.TEMPORAL, q)
@@ -138,7 +138,9 @@ def a_temporal_grant_lowers_own_access(patch):
         for lowering in frame.sites:
             op = lowering.op
             if isinstance(op, Fence) and records.op.timeline in op.pre & (op.temporal - op.full):
-                lowered = isl.compose(kept(frame, records, lowering), frame.shared(lowering, site))
+                lowered = isl.compose(
+                    kept(frame, records, lowering), frame.pairs_sharing_thread(lowering, site)
+                )
                 found = isl.subtract_map(found, lowered)
         return found
 
@@ -152,7 +154,7 @@ def the_earliest_sync_decides(patch):
 
     def close(*arguments):
         for grants in kept(*arguments):
-            first = min((number for _, number, _ in grants.each()), default=None)
+            first = min((number for _, number, _ in grants.labelled_pairs()), default=None)
             kept_pairs = {
                 label: {n: pairs for n, pairs in found.items() if n == first}
                 for label, found in grants.pairs.items()
@@ -226,13 +228,13 @@ def one_record_for_all_threads(patch):
 @careless(5)
 def one_thread_suffices(patch):
     """A check by several threads is satisfied by any of them."""
-    patch.setattr(frames.Frame, "covered", frames.Frame.shared)
+    patch.setattr(frames.Frame, "covered_pairs", frames.Frame.pairs_sharing_thread)
 
 
 @careless()
 def a_chain_needs_every_thread(patch):
     """A sync after another, or a convergent check, asks for all its threads."""
-    patch.setattr(frames.Frame, "shared", frames.Frame.covered)
+    patch.setattr(frames.Frame, "pairs_sharing_thread", frames.Frame.covered_pairs)
 
 
 @careless(11)
@@ -256,7 +258,7 @@ def streams_order_nothing(patch):
 @careless()
 def streams_end_chains(patch):
     """A sync at CPU scope hears of accesses, not of what a sync of a task granted."""
-    kept = frames.Frame.shared
+    kept = frames.Frame.pairs_sharing_thread
 
     def shared(self, first, second):
         found = kept(self, first, second)
@@ -264,7 +266,7 @@ def streams_end_chains(patch):
             return rel.empty_like(found)
         return found
 
-    patch.setattr(frames.Frame, "shared", shared)
+    patch.setattr(frames.Frame, "pairs_sharing_thread", shared)
 
 
 # --- records and clears -------------------------------------------------------------------------
@@ -306,7 +308,10 @@ def _last_record_only(patch, mutates: tuple[bool, ...], through) -> None:
             if not isinstance(op, Record) or op.access.name != dependence.variable:
                 continue
             if op.mutate is record.op.mutate and op.mutate in mutates:
-                after, until = frame.before(record, last), frame.before(last, check)
+                after, until = (
+                    frame.instances_before(record, last),
+                    frame.instances_before(last, check),
+                )
                 own = frame.cells(last, op.access)
                 found = isl.subtract_map(found, through(after, until, cells[0], own, cells[1]))
         return found, clears
@@ -488,15 +493,17 @@ def balance_is_not_asked(patch):
 @careless(14)
 def one_more_in_flight(patch):
     """Await off by one."""
-    kept = rank_comparisons.Ranks.bound
-    patch.setattr(rank_comparisons.Ranks, "bound", lambda self, site: rel.plus(kept(self, site), 1))
+    kept = rank_comparisons.Ranks.await_limit
+    patch.setattr(
+        rank_comparisons.Ranks, "await_limit", lambda self, site: rel.plus(kept(self, site), 1)
+    )
 
 
 @careless()
 def one_less_in_flight(patch):
-    kept = rank_comparisons.Ranks.bound
+    kept = rank_comparisons.Ranks.await_limit
     patch.setattr(
-        rank_comparisons.Ranks, "bound", lambda self, site: rel.plus(kept(self, site), -1)
+        rank_comparisons.Ranks, "await_limit", lambda self, site: rel.plus(kept(self, site), -1)
     )
 
 
@@ -527,12 +534,12 @@ def tags_need_no_arrive(patch):
 
 @careless()
 def trailing_barriers_tag_nothing(patch):
-    kept = sync_relations.Syncs.released
+    kept = sync_relations.Syncs.released_awaits
 
     def released(self, site):
         return iter(()) if isinstance(site.op, Record) else kept(self, site)
 
-    patch.setattr(sync_relations.Syncs, "released", released)
+    patch.setattr(sync_relations.Syncs, "released_awaits", released)
 
 
 def _joining(kind: type) -> property:
@@ -621,7 +628,7 @@ def chains_lead_from_task_to_task(patch: Patch) -> None:
 
 @careless()
 def what_resides_is_fresh_in_each_task(patch: Patch) -> None:
-    before = frames.Frame.before
+    before = frames.Frame.instances_before
 
     def within(self, first, second):
         order = before(self, first, second)
@@ -630,4 +637,4 @@ def what_resides_is_fresh_in_each_task(patch: Patch) -> None:
             return order
         return self.within_task(order, first, second)
 
-    patch.setattr(frames.Frame, "before", within)
+    patch.setattr(frames.Frame, "instances_before", within)

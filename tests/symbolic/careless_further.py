@@ -50,13 +50,13 @@ def misread(shape: str) -> Callable[[Change], Change]:
 
 def _equal_values(one, new) -> Said:
     """Congruence, as it is: premises and conclusions."""
-    yield script._same(one, new), equal(one.value, new.value)
+    yield script._same_element(one, new), equal(one.value, new.value)
 
 
 def _kept(kind, one, new) -> Said:
     """A contract, as it is."""
     if kind == "injective":
-        yield equal(one.value, new.value), script._same(one, new)
+        yield equal(one.value, new.value), script._same_element(one, new)
         return
     for left, right in ((one, new), (new, one)):
         (first,), (second,) = left.element, right.element
@@ -79,7 +79,7 @@ def congruence_is_inequality(patch: Patch) -> None:
     """At one element there are two values."""
 
     def congruence(one, new) -> Said:
-        yield script._same(one, new), Compare("!=", one.value, new.value)
+        yield script._same_element(one, new), Compare("!=", one.value, new.value)
 
     _said(patch, congruence)
 
@@ -175,7 +175,7 @@ def two_loads_have_one_value(patch: Patch) -> None:
 @careless("loads")
 def what_is_loaded_clears_all(patch: Patch) -> None:
     """ISL takes the elements that some value tells for those that each does."""
-    patch.setattr(dependences, "_tied", lambda clear, access, sites: True)
+    patch.setattr(dependences, "_is_determined_by", lambda clear, access, sites: True)
 
 
 # --- roles and named barriers (decisions `shared-phases`, `named-barriers`) -----------------------

@@ -69,18 +69,20 @@ def a_slot_begins_anew_in_each_iteration(patch: Patch) -> None:
         alike = rel.congruent_pairs(rank, count, ring)
         later = self.frame.later_iteration(left, right, len(left.loops) - 1)
         inner = isl_piecewise.for_any(alike, steady.names[-1])
-        found = isl_piecewise.apart(inner, steady.names, (left.tuple_name, right.tuple_name), 1, 1)
+        found = isl_piecewise.shift_output(
+            inner, steady.names, (left.tuple_name, right.tuple_name), 1, 1
+        )
         return isl.intersect_map(found, later)
 
-    patch.setattr(SlotPairs, "_apart", apart)
+    patch.setattr(SlotPairs, "_separated_pairs", apart)
 
 
 @careless
 def a_ring_has_one_slot_more(patch: Patch) -> None:
-    kept = SlotPairs._same
+    kept = SlotPairs._same_slot
     patch.setattr(
         SlotPairs,
-        "_same",
+        "_same_slot",
         lambda self, left, right, ring, surely: kept(self, left, right, ring + 1, surely),
     )
 
@@ -119,14 +121,14 @@ def iterations_count_nothing(patch: Patch) -> None:
 @careless
 def each_iteration_counts_one(patch: Patch) -> None:
     """Any earlier iteration is a ring's distance away: totals are not looked at."""
-    kept = Nest._apart
+    kept = Nest._separated_pairs
 
     def apart(self, first, second, least, *, anywhere=False):
         found = kept(self, first, second, least, anywhere=anywhere)
         later = self.frame.later_iteration(first, second, len(self.loops))
         return found if found is None else isl.union_map(found, later)
 
-    patch.setattr(Nest, "_apart", apart)
+    patch.setattr(Nest, "_separated_pairs", apart)
 
 
 @careless

@@ -86,7 +86,10 @@ def _(b, count):
     b.await_(z[()], t(0), Q1)
 
 
-@killed("one home is enough", method(barrier_obligations._Barrier, "_enough", lambda *_: ["true"]))
+@killed(
+    "one home is enough",
+    method(barrier_obligations._Barrier, "_earlier_arrives", lambda *_: ["true"]),
+)
 def _(b, count):
     z = barrier(b, 2)
     b.arrive(t(0), Q1, z[0], z[1])
@@ -248,7 +251,7 @@ def _(b, count):
 
 
 def _every_iteration_is_balanced(patch: Patch) -> None:
-    patch.setattr(counts.Counts, "balanced", lambda *_: True)
+    patch.setattr(counts.Counts, "is_balanced", lambda *_: True)
 
 
 COUNTS["every iteration is balanced"] = _every_iteration_is_balanced
@@ -323,7 +326,7 @@ def _(b, count):
 
 @killed(
     "every iteration has as many arrives",
-    lambda patch: patch.setattr(rank_table.RankTable, "_steady", True),
+    lambda patch: patch.setattr(rank_table.RankTable, "_is_steady", True),
     "totals are the same",
 )
 def _(b, count):
@@ -479,12 +482,12 @@ def _(b, count):
 
 
 def _any_phase(patch: Patch) -> None:
-    kept = phase_obligations._Phase._awaited
+    kept = phase_obligations._Phase._await_candidates
 
     def awaited(self, asked):
         return kept(self, replace(asked, suits=lambda bound: TRUE))
 
-    patch.setattr(phase_obligations._Phase, "_awaited", awaited)
+    patch.setattr(phase_obligations._Phase, "_await_candidates", awaited)
 
 
 @killed("any phase before is enough", _any_phase, "any_phase_of_the_ring_is_enough")

@@ -67,7 +67,10 @@ def _(b, count):
     reads(b, x, by=t(0))
 
 
-@killed("a chain needs no common thread", method(chain_formulas.Chains, "common", lambda *_: TRUE))
+@killed(
+    "a chain needs no common thread",
+    method(chain_formulas.Chains, "common_thread", lambda *_: TRUE),
+)
 def _(b, count):
     x = b.data("x")
     write(b, x)
@@ -158,7 +161,7 @@ def _any_grant(rules, passed, label):
     op = rules.sites[passed.via.site].op
     if not isinstance(op, Fence | Arrive):
         return False
-    seen = rules.after(passed.before)
+    seen = rules.record_after(passed.before)
     return (
         witness(rules.policy, op.transitive, chain_formulas.ONE, op.pre, seen) is not Grant.NOTHING
     )
@@ -179,7 +182,7 @@ def _(b, count):
 
 @killed(
     "everything is carried across the proxy",
-    lambda patch: patch.setattr(chain_formulas, "carried", lambda *_: ASYNC_PROXY),
+    lambda patch: patch.setattr(chain_formulas, "carried_timelines", lambda *_: ASYNC_PROXY),
     "whoever_fires_has_crossed",
 )
 def _(b, count):

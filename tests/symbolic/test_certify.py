@@ -259,7 +259,7 @@ def test_every_pair_of_a_kernel_meets_or_cannot() -> None:
 def count_instances(findings: Findings, monkeypatch: pytest.MonkeyPatch, shifted: int = -1) -> int:
     """How many instances the scripts name; the innermost iterator of one of them is shifted."""
     count = 0
-    kept = Script.named
+    kept = Script.name_instance
 
     def named(self, instance: Instance):
         nonlocal count
@@ -272,7 +272,7 @@ def count_instances(findings: Findings, monkeypatch: pytest.MonkeyPatch, shifted
         return kept(self, instance)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Script, "named", named)
+        patch.setattr(Script, "name_instance", named)
         refused = answers(findings).refused
     assert bool(refused) is (shifted >= 0)
     return count

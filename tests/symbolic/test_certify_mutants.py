@@ -133,7 +133,7 @@ def forged(evidence: Evidence, clear: Site) -> Evidence:
         frame, record, check = one.dependence.frame, one.dependence.record, one.dependence.check
         cells = [frame.cells(site, site.op.access) for site in (record, check)]
         met = rel.met_on(one.dependence.pairs, *cells)
-        after, until = frame.before(record, clear), frame.before(clear, check)
+        after, until = frame.instances_before(record, clear), frame.instances_before(clear, check)
         assert not isl.is_empty(met)
         return replace(one, cleared=(Cleared(clear, after, until, met),), left=None)
 

@@ -13,7 +13,7 @@ from exogpu.ir.render import identifier
 from exogpu.ir.walk import holds
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
-from exogpu.symbolic.search.weakest_condition import weakest_condition, without
+from exogpu.symbolic.search.weakest_condition import condition_excluding, weakest_condition
 from tests.machine.build import Builder
 
 pytestmark = pytest.mark.slow
@@ -64,7 +64,7 @@ def test_conditions_are_exact_and_short(text: str) -> None:
     names = {p.name.name: identifier(p.name) for p in program.params}
     wanted = re.sub(r"\b[KM]\b", lambda found: names[found[0]], text)
     good = rel.context(names.values(), wanted)
-    found = without(program, isl.subtract(rel.context(names.values(), "0 = 0"), good))
+    found = condition_excluding(program, isl.subtract(rel.context(names.values(), "0 = 0"), good))
     assert found is not None
     if TEXTS[text] is not None:
         assert str(found) == TEXTS[text]

@@ -189,7 +189,7 @@ def test_a_condition_is_sufficient_and_necessary(make, text: str, monkeypatch) -
     found = condition_of(make())
     assert found is not None and (str(found), found.exact) == (text, True)
     # Too strong: sizes that are safe are taken for unsafe.
-    real = weakest_condition.without
+    real = weakest_condition.condition_excluding
     more = {"K": "K = 2", "M": "M = 8"}[text[0]]
 
     def stronger(program, unsafe):
@@ -198,7 +198,7 @@ def test_a_condition_is_sufficient_and_necessary(make, text: str, monkeypatch) -
         return real(program, isl.union(unsafe, also))
 
     with monkeypatch.context() as patch:
-        patch.setattr(weakest_condition, "without", stronger)
+        patch.setattr(weakest_condition, "condition_excluding", stronger)
         found = condition_of(make())
     assert found is None or not found.exact
 
@@ -209,7 +209,7 @@ def test_a_condition_is_sufficient_and_necessary(make, text: str, monkeypatch) -
         return real(program, isl.subtract(unsafe, dropped))
 
     with monkeypatch.context() as patch:
-        patch.setattr(weakest_condition, "without", weaker)
+        patch.setattr(weakest_condition, "condition_excluding", weaker)
         assert condition_of(make()) is None
 
 

@@ -15,7 +15,7 @@ from exogpu.symbolic.search.instance_model import Model
 from exogpu.symbolic.sites import Site, UndecidedError
 from tests.symbolic.agreement import generated
 
-OF_PAIRS = ("before", "shared", "covered", "covers", "thread_after")
+OF_PAIRS = ("instances_before", "pairs_sharing_thread", "covered_pairs", "covers", "thread_after")
 MOST = 9
 """Sites that are compared with each other."""
 
@@ -53,5 +53,5 @@ def test_relations_have_the_parameters_that_the_frame_reads() -> None:
     synchronised = [s for s in inner.sites if not isinstance(s.op, CheckInitialised)]
     (division,) = {name for s in synchronised for name in isl.params_of(inner.domain(s))}
     assert division.startswith("quotient_")
-    assert isl.params_of(inner.known) == (division,)
+    assert isl.params_of(inner.preconditions) == (division,)
     assert len(inner.params) == 4 + 3 + 3

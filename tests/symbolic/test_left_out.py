@@ -195,7 +195,7 @@ def without_what_is_after(self: object, block: Block) -> Iterator[BExpr]:
     ("method", "mistake", "name"),
     [
         ("beside_all", without_what_is_before, "all tasks produce"),
-        ("chosen", without_what_is_after, "all tasks consume"),
+        ("task_conditions", without_what_is_after, "all tasks consume"),
     ],
 )
 def test_mistakes_are_seen(

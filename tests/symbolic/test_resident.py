@@ -17,11 +17,11 @@ from exogpu.kernels.gemm_sm90 import make_resident
 from exogpu.machine import literal
 from exogpu.machine.concrete_program import (
     CHOICES,
-    alone,
     assign_tasks,
     at_random,
     backwards,
     dealt,
+    one_task_each,
     round_robin,
 )
 from exogpu.pipeline.check import answer
@@ -146,7 +146,7 @@ def test_machines_agree_whatever_the_choice(name: str) -> None:
 def test_clusters_and_tasks_of_a_rule_are_loops() -> None:
     """The text is as long for many tasks as for few, and each number has its turn."""
     program = ring().amir()
-    for choice in (alone, backwards, round_robin(2), round_robin(3)):
+    for choice in (one_task_each, backwards, round_robin(2), round_robin(3)):
         lengths = {
             len([*operations(dealt(program, {"M": m, "K": 2}, choice).body)]) for m in (7, 40)
         }

@@ -34,7 +34,7 @@ def access_steps(
     for op in ops:
         if not matters(op) and not (isinstance(op, amir.Record) and op.trailing is not None):
             continue
-        if group and not together(context.machine, group[0], op):
+        if group and not is_one_transition(context.machine, group[0], op):
             steps.append(_step(context, group, nest, parts))
             group = []
         group.append(op)
@@ -43,7 +43,9 @@ def access_steps(
     return steps
 
 
-def together(machine: configuration.Machine, first: amir.OnWindow, op: amir.OnWindow) -> bool:
+def is_one_transition(
+    machine: configuration.Machine, first: amir.OnWindow, op: amir.OnWindow
+) -> bool:
     """Tests whether two accesses make one transition."""
     return (
         not machine.fine
@@ -176,7 +178,7 @@ def _signal(
     return _Signal(context.machine, op, nest, op.trailing.home.name, home, targets)
 
 
-def _after(
+def _state_after(
     tables: records.Tables,
     rule: Rule,
     state: records.StateId,
@@ -244,7 +246,7 @@ def after_rules(
             if any(wants(kind, rule.op, record) for kind, record in failing):
                 return records.FAILS
         signals = isinstance(rule, _Made) and rule.signal is not None
-        state = _after(tables, rule, state, threads, left.pop() if signals else ())
+        state = _state_after(tables, rule, state, threads, left.pop() if signals else ())
     return state
 
 
@@ -307,7 +309,7 @@ def _one_by_one(
             rule.signal.send(e, threads)
         for cell in window:
             held = cells[cell]
-            after = _after(tables, rule, classes.state_of[held], threads, tags)
+            after = _state_after(tables, rule, classes.state_of[held], threads, tags)
             cells[cell] = classes.hold(after)
             classes.drop(held)
 

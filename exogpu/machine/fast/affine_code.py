@@ -41,7 +41,7 @@ class Scope:
         return own
 
     @contextmanager
-    def inside(self, name: Sym, own: Sym) -> Iterator[None]:
+    def enter_loop(self, name: Sym, own: Sym) -> Iterator[None]:
         """In a loop its iterator means the loop's own; after it, what it meant before."""
         shadowed = self.values.get(name)
         self.values[name] = affine.variable(own)

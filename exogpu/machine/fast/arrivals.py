@@ -181,7 +181,7 @@ class Barrier:
             failures += _phase(self.phase.faults(found))
         return failures
 
-    def awaited(self, element: int, bound: int, new: int, op: Op, threads: Threads) -> None:
+    def record_await(self, element: int, bound: int, new: int, op: Op, threads: Threads) -> None:
         """The Await has happened."""
         if self.phase is not None:
             self.phase.begin_await(element, bound, op, threads)

@@ -58,7 +58,7 @@ class Store:
         numbers = self._numbers[dim]
         return (lo, hi) if numbers is None else (numbers[lo], numbers[hi])
 
-    def around(self, dim: int, lo: int, hi: int) -> tuple[int, int]:
+    def enclosing_cells(self, dim: int, lo: int, hi: int) -> tuple[int, int]:
         """The cells that meet `lo .. hi - 1`, where no access need begin or end."""
         lo, hi = max(lo, 0), min(hi, self.shape[dim])
         if lo >= hi:

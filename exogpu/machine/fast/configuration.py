@@ -159,7 +159,7 @@ class Machine:
         follows, self.follows = self.follows, False
         return follows
 
-    def left(self, state: StateId) -> StateId:
+    def next_task_state(self, state: StateId) -> StateId:
         """The state once the next task has begun."""
         return self._next_task.states.get(state) or self._next_task.state(state)
 
@@ -287,12 +287,12 @@ class Context:
         """The barrier's present allocation."""
         barriers = self.machine.barriers
 
-        def now() -> Barrier:
+        def current() -> Barrier:
             barrier = barriers[name]
             assert barrier is not None
             return barrier
 
-        return now
+        return current
 
     def _cached(
         self, values: list[Affine], make: Callable[[tuple[int, ...]], Made]

@@ -57,11 +57,11 @@ class Search:
         self._left = PATIENCE
         self._forms: dict[CExpr, Affine] = {}
 
-    def before(self, end: When, sigma: Mapping[Sym, int]) -> Iterator[Instance]:
+    def instances_before(self, end: When, sigma: Mapping[Sym, int]) -> Iterator[Instance]:
         """Yields the instances before an instant, the last one first. Raises TooLong."""
-        return self._from(0, dict(sigma), end, (), ())
+        return self._instances_from(0, dict(sigma), end, (), ())
 
-    def _from(
+    def _instances_from(
         self,
         depth: int,
         sigma: dict[Sym, int],
@@ -87,10 +87,12 @@ class Search:
                     sigma[op.iterator] = y
                     if self._may_touch(depth + 1, sigma):
                         inner = end[1:] if end is not None and y == end[0] else None
-                        yield from self._from(depth + 1, sigma, inner, (*when, y), (*values, y))
+                        yield from self._instances_from(
+                            depth + 1, sigma, inner, (*when, y), (*values, y)
+                        )
             case Guard():
                 if holds(op.condition, sigma):
-                    yield from self._from(depth + 1, sigma, end, when, values)
+                    yield from self._instances_from(depth + 1, sigma, end, when, values)
             case _:
                 # An instant that ends here is this instance itself.
                 if end is None and self._may_touch(depth, sigma):

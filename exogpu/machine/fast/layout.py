@@ -106,7 +106,7 @@ def survey(
     for name, shape in breaks.shapes.items():
         recorded = (name, True) in layout.recorded or (name, False) in layout.recorded
         if recorded or name in layout.read:
-            layout.stores[name] = Store(name, shape, breaks.of(name, fine))
+            layout.stores[name] = Store(name, shape, breaks.breaks_of(name, fine))
     _survey_syncs(layout, tables)
     _survey_barriers(layout, breaks.shapes, tables)
     return layout
@@ -134,13 +134,15 @@ class _Breaks:
                 span = range_of(bound, scope.ranges)
                 self._spans.setdefault((access.name, dim), set()).add(span)
 
-    def of(self, name: Sym, fine: bool) -> tuple[range | tuple[int, ...], ...]:
+    def breaks_of(self, name: Sym, fine: bool) -> tuple[range | tuple[int, ...], ...]:
         return tuple(
-            range(extent + 1) if fine else self._of(self._spans.get((name, dim), set()), extent)
+            range(extent + 1)
+            if fine
+            else self._breakpoints(self._spans.get((name, dim), set()), extent)
             for dim, extent in enumerate(self.shapes[name])
         )
 
-    def _of(self, spans: set[Range], extent: int) -> range | tuple[int, ...]:
+    def _breakpoints(self, spans: set[Range], extent: int) -> range | tuple[int, ...]:
         found = {0, extent}
         for span in spans:
             step = span.step or 1
@@ -156,7 +158,7 @@ def _survey_block(block: amir.Block, layout: Layout, breaks: _Breaks) -> None:
             case amir.Loop():
                 own = scope.enter(op.iterator, scope.form(op.lo), scope.form(op.hi))
                 layout.iterators[op] = own
-                with scope.inside(op.iterator, own):
+                with scope.enter_loop(op.iterator, own):
                     _survey_block(op.body, layout, breaks)
             case amir.Guard():
                 _survey_block(op.body, layout, breaks)
@@ -204,7 +206,7 @@ def _survey_syncs(layout: Layout, tables: fast_records.Tables) -> None:
         if isinstance(op, amir.Check):
             checks.setdefault((op.access.name, op.mutates), []).append(op)
     syncs = [(facts, op.origin.threads is None) for op, facts in layout.syncs.items()]
-    most = _most(layout)
+    most = _granting_threads(layout)
     for op in layout.ops:
         if isinstance(op, amir.Record) and layout.matters(op):
             met = checks[op.access.name, op.mutate]
@@ -214,7 +216,7 @@ def _survey_syncs(layout: Layout, tables: fast_records.Tables) -> None:
             tables.facts.append(facts)
 
 
-def _most(layout: Layout) -> fast_records.Threads:
+def _granting_threads(layout: Layout) -> fast_records.Threads:
     """Threads to which tags can still grant something: all that execute a Fence or an Await.
 
     Everyone, where a tag may be met at CPU scope, or by threads of a later task: then tags stay
@@ -273,7 +275,7 @@ def _survey_barriers(
     layout: Layout, shapes: Mapping[Sym, tuple[int, ...]], tables: fast_records.Tables
 ) -> None:
     counts: dict[Sym, set[int]] = {}
-    most = _most(layout)
+    most = _granting_threads(layout)
     multicast: set[Sym] = set()
     for op in layout.ops:
         if isinstance(op, amir.Await):

@@ -70,17 +70,17 @@ def _candidates(
     """
     body, name = program.body, _variable(violation)
 
-    def before(op: amir.Op, end: When) -> Iterator[Instance]:
+    def instances_before(op: amir.Op, end: When) -> Iterator[Instance]:
         accesses = tuple(a for a in accesses_of(op) if a.name == name)
-        return Search(path_to(body, op), accesses, violation.index).before(end, sigma)
+        return Search(path_to(body, op), accesses, violation.index).instances_before(end, sigma)
 
     end = last_instance_at(path_to(body, violation.check), _values(violation)).when
     fresh: When = ()
     for op in operations(body):
         if _kills(op, violation):
-            fresh = max(fresh, next((i.when for i in before(op, end)), ()))
+            fresh = max(fresh, next((i.when for i in instances_before(op, end)), ()))
     assert violation.record is not None
-    found = takewhile(lambda i: i.when > fresh, before(violation.record, end))
+    found = takewhile(lambda i: i.when > fresh, instances_before(violation.record, end))
     return tuple(islice(found, CANDIDATES))[::-1]
 
 
@@ -132,7 +132,7 @@ class _Mark:
     values: tuple[int, ...]
     instance: Instance
 
-    def inside(self, op: amir.Op, value: int | None = None) -> bool:
+    def is_next(self, op: amir.Op, value: int | None = None) -> bool:
         """Tests whether the operation is next on the way to the instance, in this iteration."""
         return self.path[0][1] is op and (value is None or self.values[0] == value)
 
@@ -191,7 +191,7 @@ class _Slicer:
         """The slice of a block, and whether it goes on after it: not after the check."""
         made: list[amir.Op] = []
         for op in block:
-            inside = tuple(mark for mark in marks if mark.inside(op))
+            inside = tuple(mark for mark in marks if mark.is_next(op))
             new, goes_on = self._marked(op, inside) if inside else (self._op(op), True)
             made += new
             if not goes_on:
@@ -223,7 +223,7 @@ class _Slicer:
         for value in sorted({mark.values[0] for mark in marks}):
             if whole:
                 made += self._op(replace(op, lo=lo, hi=ir.Int(value)))
-            inner = tuple(mark.entered() for mark in marks if mark.inside(op, value))
+            inner = tuple(mark.entered() for mark in marks if mark.is_next(op, value))
             body, goes_on = self._block(op.body, inner)
             if body:
                 made.append(replace(op, lo=ir.Int(value), hi=ir.Int(value + 1), body=body))
@@ -296,7 +296,8 @@ class _Slicer:
         """The window, as far as it is the one element: it becomes element 0 of a variable of one
         element, and decision `bounds` drops the others."""
         coords = tuple(
-            _less(coord, at) for coord, at in zip(access.coords, self._violation.index, strict=True)
+            _subtract(coord, at)
+            for coord, at in zip(access.coords, self._violation.index, strict=True)
         )
         return ir.Access(self._element, coords)
 
@@ -305,7 +306,7 @@ def _trailing(op: amir.Op) -> bool:
     return isinstance(op, amir.Record) and op.trailing is not None
 
 
-def _less(coord: ir.Coord, by: int) -> ir.Coord:
+def _subtract(coord: ir.Coord, by: int) -> ir.Coord:
     lower: Callable[[ir.CExpr], ir.CExpr] = lambda c: ir.Sub(c, ir.Int(by))  # noqa: E731
     match coord:
         case ir.Point():

@@ -114,7 +114,7 @@ def _plain(machine: Machine, body: Body) -> Step:
     if body.around_tasks:
         (only,) = steps
 
-        def around() -> None:
+        def run_iterations() -> None:
             outer, hi = machine.task_follows(), body.hi(e)
             for y in range(body.lo(e), hi):
                 e[slot] = y
@@ -122,7 +122,7 @@ def _plain(machine: Machine, body: Body) -> Step:
                 machine.follows = outer or y + 1 < hi
                 only()
 
-        return around
+        return run_iterations
 
     def step() -> None:
         machine.task_follows()
@@ -177,7 +177,7 @@ class _Skipping:
                 machine.follows = around_tasks and follows
                 self._iterate()
                 continue
-            places = [box.at(e) for box in self._signed.boxes]
+            places = [box.place_at(e) for box in self._signed.boxes]
             if sum(last - first for _, runs in places for first, last in runs) > self._room():
                 machine.follows = around_tasks and follows
                 self._iterate()
@@ -186,7 +186,7 @@ class _Skipping:
                 # The first thing to happen anyway; after it the records of one task look like
                 # those of another.
                 machine.leave_task()
-            bases = [b.bases() if b is not None else [] for b in self._now()]
+            bases = [b.bases() if b is not None else [] for b in self._current_barriers()]
             key = (self._key(places, bases), around_tasks and follows)
             effect = self._effects.get(key)
             if effect is None:
@@ -214,21 +214,21 @@ class _Skipping:
             step()
         self._cost = machine.operations - before
 
-    def _now(self) -> list[Barrier | None]:
+    def _current_barriers(self) -> list[Barrier | None]:
         return [self._machine.barriers[name] for name in self._barriers]
 
     def _key(self, places: list[Place], bases: list[list[int]]) -> Hashable:
         """All that the effect of the present iteration depends on."""
         barriers = tuple(
             None if b is None else (tuple([min(n, b.facts.small) for n in base]), b.save(base))
-            for b, base in zip(self._now(), bases, strict=True)
+            for b, base in zip(self._current_barriers(), bases, strict=True)
         )
         return (
             self._signed.values(self._machine.values),
             tuple([shape for shape, _ in places]),
             self._contents(places),
             barriers,
-            self._about() if self._parts.lifts else None,
+            self._affected_states() if self._parts.lifts else None,
         )
 
     def _contents(self, places: list[Place]) -> tuple[Contents, ...]:
@@ -240,7 +240,7 @@ class _Skipping:
             ]
         )
 
-    def _about(self) -> frozenset[StateId]:
+    def _affected_states(self) -> frozenset[StateId]:
         """The states that syncs of the body can change."""
         classes = self._machine.classes
         if self._parts.cpu:
@@ -251,10 +251,10 @@ class _Skipping:
     def _learn(self, key: Hashable, places: list[Place], bases: list[list[int]]) -> None:
         """Runs the iteration and remembers what it does."""
         machine, classes = self._machine, self._machine.classes
-        before, operations, task = self._now(), machine.operations, machine.task
+        before, operations, task = self._current_barriers(), machine.operations, machine.task
         watch = _Watch()
         if self._parts.lifts:
-            watch.states = list(self._about())
+            watch.states = list(self._affected_states())
             watch.held = [classes.hold(state) for state in watch.states]
             self._watches.append(watch)
         self._iterate()
@@ -265,7 +265,7 @@ class _Skipping:
             for state, held in zip(watch.states, watch.held, strict=True)
         }
         barriers: list[tuple[bool, BarrierKey | None]] = []
-        for old, new, base in zip(before, self._now(), bases, strict=True):
+        for old, new, base in zip(before, self._current_barriers(), bases, strict=True):
             fresh = new is not old
             if new is not None and fresh:
                 base = [0] * new.facts.size
@@ -279,14 +279,14 @@ class _Skipping:
             tuple(barriers),
             machine.operations - operations,
             machine.task - task,
-            self._left(contents) if self._body.begins_task else None,
+            self._contents_left(contents) if self._body.begins_task else None,
         )
         for held in watch.held:
             classes.drop(held)
 
-    def _left(self, contents: tuple[Contents, ...]) -> tuple[Contents, ...]:
+    def _contents_left(self, contents: tuple[Contents, ...]) -> tuple[Contents, ...]:
         """The contents once the next task has begun."""
-        left = self._machine.left
+        left = self._machine.next_task_state
         after = {state: left(state) for states in contents for state in set(states or ())}
         return tuple(
             [None if states is None else tuple([after[s] for s in states]) for states in contents]
@@ -340,7 +340,7 @@ class _Skipping:
         machine, hope, values = self._machine, self._hope, self._signed.values
         e, slot, links = machine.values, self._body.slot, self._links
         e[slot] = lo
-        places = [box.at(e) for box in self._signed.boxes]
+        places = [box.place_at(e) for box in self._signed.boxes]
         if sum(last - first for _, runs in places for first, last in runs) > self._room():
             for y in range(lo, hi):
                 e[slot] = y

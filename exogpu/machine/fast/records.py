@@ -111,7 +111,7 @@ class SyncFacts:
     joins: bool = True
     """Whether threads wait for others, so that it passes execution order on."""
 
-    def on(self, facts: RecordFacts) -> Grants:
+    def grants_for(self, facts: RecordFacts) -> Grants:
         """Returns the timelines that the sync looks at and grants, for the records of one Record
         (decision `policies`)."""
         if facts.op is None:

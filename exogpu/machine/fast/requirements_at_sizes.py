@@ -55,7 +55,7 @@ def _block(
             case Loop():
                 inner = _Domain((*around.loops, (op.iterator, op.lo, op.hi)), around.guards)
                 own = scope.enter(op.iterator, scope.form(op.lo), scope.form(op.hi))
-                with scope.inside(op.iterator, own):
+                with scope.enter_loop(op.iterator, own):
                     if not _block(op.body, scope, inner, variables, sizes):
                         return False
             case Guard():
@@ -154,14 +154,14 @@ def _everywhere(
         read |= more
     loops = [loop for loop in around.loops if loop[0] in read]
     values: dict[Sym, Array] = {name: np.array([value]) for name, value in sizes.items()}
-    return _over(condition, loops, guards, values, 1)
+    return _holds_over(condition, loops, guards, values, 1)
 
 
 def _tells(variables: Set[Sym], read: Set[Sym], sizes: Mapping[Sym, int]) -> bool:
     return bool(variables & read) or variables <= sizes.keys()
 
 
-def _over(
+def _holds_over(
     condition: ir.BExpr,
     loops: Sequence[tuple[Sym, ir.CExpr, ir.CExpr]],
     guards: Sequence[ir.BExpr],
@@ -182,7 +182,9 @@ def _over(
         half = count // 2
         pieces = (slice(0, half), slice(half, count))
         return all(
-            _over(condition, loops, guards, _part(values, piece, count), piece.stop - piece.start)
+            _holds_over(
+                condition, loops, guards, _part(values, piece, count), piece.stop - piece.start
+            )
             for piece in pieces
         )
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -191,7 +193,7 @@ def _over(
         one: np.repeat(array, lengths) if len(array) == count and count > 1 else array
         for one, array in values.items()
     }
-    return _over(condition, rest, guards, {**spread, name: own}, total) if total else True
+    return _holds_over(condition, rest, guards, {**spread, name: own}, total) if total else True
 
 
 def _part(values: Mapping[Sym, Array], piece: slice, count: int) -> dict[Sym, Array]:

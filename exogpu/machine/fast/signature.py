@@ -92,7 +92,7 @@ class Box:
             slot for side in sides if side is not None for slot in scope.slots_of(side.base)
         )
 
-    def at(self, e: Values) -> Place:
+    def place_at(self, e: Values) -> Place:
         """The box of the present iteration."""
         bases = self._bases(e)
         found = self._known.get(bases)
@@ -120,7 +120,7 @@ class Box:
     def _span(self, dim: int, side: Side, base: int) -> tuple[tuple[int, int], Hashable]:
         """The cells of the box in one dimension, and where they begin relative to the base."""
         breaks = self.store.breaks[dim]
-        first, last = self.store.around(dim, base + side.lo, base + side.hi)
+        first, last = self.store.enclosing_cells(dim, base + side.lo, base + side.hi)
         if first >= last:
             return (first, last), None
         if isinstance(breaks, range):

@@ -112,7 +112,7 @@ def await_step(context: Context, op: amir.Await, nest: Nest, parts: Parts) -> St
             rule = await_(sync, threads, first + at, key[2], shift)
             lift = known.make(key, rule, 0, 1 << (first + at))
         machine.classes.lift(lift)
-        barrier.awaited(at, bound, new, op, threads)
+        barrier.record_await(at, bound, new, op, threads)
 
     return step
 
@@ -179,7 +179,7 @@ def _loop(context: Context, op: amir.Loop, nest: Nest, parts: Parts) -> Step:
     count = None if context.swept else instances(context, op)
     swept = count is not None and LEAST <= count <= MOST and context.machine.skips
     context.swept |= swept
-    with scope.inside(op.iterator, own):
+    with scope.enter_loop(op.iterator, own):
         steps = block_steps(context, op.body, (*nest, (op.iterator.name, slot)), inside)
     once = not (lo.terms or hi.terms) and hi.constant - lo.constant < 2
     # Each iteration is a task of its own number; what is alike is found in the tasks' own loop.

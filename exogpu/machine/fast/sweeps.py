@@ -21,7 +21,7 @@ from exogpu.amir import nodes as amir
 from exogpu.ir.affine import Affine, interval, mentions
 from exogpu.ir.nodes import And, BExpr, Compare, Not, Or, Truth
 from exogpu.ir.types import Sym
-from exogpu.machine.fast.accesses import Rule, after_rules, executed_by, rule_of, together
+from exogpu.machine.fast.accesses import Rule, after_rules, executed_by, is_one_transition, rule_of
 from exogpu.machine.fast.affine_code import Scope, Values, number, numbers, truth, tuple_source
 from exogpu.machine.fast.cells import ClassId, Store
 from exogpu.machine.fast.configuration import Context, Nest, Step, mask_of
@@ -116,7 +116,7 @@ def _in_loop(context: Context, op: amir.Loop, around: list[Sym]) -> int | None:
         return None
     extent = interval(hi, scope.ranges)[1] - interval(lo, scope.ranges)[0]
     own = context.machine.layout.iterators[op]
-    with scope.inside(op.iterator, own):
+    with scope.enter_loop(op.iterator, own):
         inner = _in_block(context, op.body, [*around, own])
     return None if inner is None else max(extent, 0) * inner
 
@@ -193,7 +193,7 @@ class Sweep:
                 case amir.Loop() as op:
                     own = layout.iterators[op]
                     lo, hi = scope.source(scope.form(op.lo)), scope.source(scope.form(op.hi))
-                    with scope.inside(op.iterator, own):
+                    with scope.enter_loop(op.iterator, own):
                         inner = self._compiled(context, op.body, nest)
                     slot, size = scope.slots[own], len(op.body)
                     made.append(_Several(slot, number(lo), number(hi), size, inner))
@@ -203,7 +203,7 @@ class Sweep:
                     made.append(_Several(None, lambda e: 0, holds, len(op.body), inner))
                 case _:
                     accesses = [op for op in ops if isinstance(op, amir.OnWindow)]
-                    made.append(self._one(context, accesses))
+                    made.append(self._access_window(context, accesses))
                     rules = (rule_of(context, op, nest, Parts()) for op in accesses)
                     self._rules.append(tuple(rules))
         return tuple(made)
@@ -216,13 +216,13 @@ class Sweep:
                 found.append([op])
             elif isinstance(op, amir.OnWindow) and layout.matters(op):
                 first = found[-1][0] if found else None
-                if isinstance(first, amir.OnWindow) and together(self._machine, first, op):
+                if isinstance(first, amir.OnWindow) and is_one_transition(self._machine, first, op):
                     found[-1].append(op)
                 else:
                     found.append([op])
         return found
 
-    def _one(self, context: Context, ops: Sequence[amir.OnWindow]) -> _One:
+    def _access_window(self, context: Context, ops: Sequence[amir.OnWindow]) -> _One:
         """Neighbouring accesses to one window, which have the next number."""
         scope, access, executed = context.scope, ops[0].access, executed_by(ops)
         threads = None if executed is None else executed.origin.threads
@@ -281,7 +281,7 @@ class Sweep:
             self._accesses.append((self._rules[one.at], threads, {}))
         return code
 
-    def _after(self, chain: _Chain, state: StateId) -> StateId:
+    def _state_after(self, chain: _Chain, state: StateId) -> StateId:
         """The state after all accesses of a chain, or FAILS."""
         after = state
         for code in chain.codes:
@@ -312,7 +312,7 @@ class Sweep:
                 state = state_of[one]
                 after = known.get(state)
                 if after is None:
-                    after = self._after(chain, state)
+                    after = self._state_after(chain, state)
                     if after == FAILS:
                         return False
                 if after != state:
@@ -322,7 +322,7 @@ class Sweep:
                 state = state_of[each]
                 after = known.get(state)
                 if after is None:
-                    after = self._after(chain, state)
+                    after = self._state_after(chain, state)
                     if after == FAILS:
                         return False
                 if after != state:
@@ -394,7 +394,7 @@ class _Walk:
         length = 0
         for op in block:
             if isinstance(op, _One):
-                self._one(op, times + length)
+                self._access_window(op, times + length)
                 length += 1
             elif op.slot is None:
                 length += self._guard(op, times + length)
@@ -435,7 +435,7 @@ class _Walk:
             e[at] = old
         return _length(op.body, e)
 
-    def _one(self, op: _One, times: Array) -> None:
+    def _access_window(self, op: _One, times: Array) -> None:
         count, bounds = len(times), op.bounds(self._e)
         rows: Array = np.arange(count)
         cells: Array = np.zeros(count, np.int64)

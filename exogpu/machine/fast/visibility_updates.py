@@ -194,7 +194,7 @@ def _project(
 ) -> records.Grants:
     found = known.get(facts.number)
     if found is None:
-        found = known[facts.number] = sync.on(facts)
+        found = known[facts.number] = sync.grants_for(facts)
     return found
 
 

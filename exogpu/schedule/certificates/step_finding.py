@@ -115,7 +115,7 @@ class _Finder:
     def next_writes(self) -> dict[int, tuple[step_witness.At, ...]]:
         """Finds, for each lost old write, the next writes of its element that are kept."""
         checker, was = self._checker, self._checker.was
-        lost = isl_unions.without(was.write_events, checker.kept_events)
+        lost = isl_unions.difference(was.write_events, checker.kept_events)
         if isl_unions.is_empty(lost):
             return {}
         over = isl_unions.of_inputs(checker.overwriting, checker.kept_events)
@@ -141,7 +141,9 @@ class _Finder:
         found: dict[step_witness.Reader, list[step_witness.Found]] = {}
         for name, one in self._sources(flow.last, readers):
             found.setdefault(self._reader(name), []).append(one)
-        for name, told in cases(isl_unions.without(readers, isl_unions.inputs(flow.seen)), readers):
+        for name, told in cases(
+            isl_unions.difference(readers, isl_unions.inputs(flow.seen)), readers
+        ):
             found.setdefault(self._reader(name), []).append(
                 step_witness.Found(self._condition(name, told), None)
             )

@@ -162,7 +162,7 @@ class _Side:
                                 isl_unions.outputs(terms.reads_of(writes, place, leaf))
                             ),
                         )
-            todo = isl_unions.without(isl_unions.outputs(more), found)
+            todo = isl_unions.difference(isl_unions.outputs(more), found)
             if isl_unions.is_empty(todo):
                 return found
             found = isl_unions.union(found, todo)
@@ -203,7 +203,7 @@ class _Side:
         terms = self.terms
         last = isl_unions.of_inputs(terms.last_writes, isl_unions.inputs(pairs))
         nothing = isl_unions.union(isl_unions.inputs(terms.copies), terms.zero)
-        own = isl_unions.identity_on(isl_unions.without(isl_unions.outputs(last), nothing))
+        own = isl_unions.identity_on(isl_unions.difference(isl_unions.outputs(last), nothing))
         gives = isl_unions.union(own, isl_unions.compose(terms.copies, pairs))
         return isl_unions.joined(last, isl_unions.inverse(gives))
 

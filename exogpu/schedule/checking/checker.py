@@ -260,7 +260,7 @@ class Checker:
         if not isl_unions.is_empty(unclear):
             yield self.objected("TWICE", "a statement would stand for two instances", unclear)
         was = self.was
-        lost = isl_unions.without(was.events, self.kept_events)
+        lost = isl_unions.difference(was.events, self.kept_events)
         if isl_unions.is_empty(lost):
             return
         # What is lost may be what nobody reads.
@@ -298,7 +298,7 @@ class Checker:
         if isl_unions.is_empty(dividing):
             return
         known = isl_unions.union(isl_unions.inputs(self.images), isl_unions.inputs(self.sources))
-        alone = isl_unions.without(dividing, known)
+        alone = isl_unions.difference(dividing, known)
         if not isl_unions.is_empty(alone):
             message = "an integer would be divided, maybe by zero, where it was not"
             yield self.objected("FLOW", message, isl_unions.identity_on(alone))
@@ -349,7 +349,7 @@ class Checker:
         cells = now.cells
         idle = adding_zero(now, live)
         if idle is not None:
-            cells = isl_unions.of_inputs(cells, isl_unions.without(now.events, idle))
+            cells = isl_unions.of_inputs(cells, isl_unions.difference(now.events, idle))
         reads = isl_unions.of_inputs(
             isl_unions.union(isl_unions.of_inputs(cells, now.read_events), ends), live
         )
@@ -374,7 +374,7 @@ class Checker:
         if not isl_unions.is_empty(stale):
             yield self.objected("FLOW", "a copy would be read that is out of date", stale)
         originals = isl_unions.union(image_writes, now.initials)
-        unwritten = isl_unions.without(
+        unwritten = isl_unions.difference(
             isl_unions.inputs(found.reads), isl_unions.inputs(found.seen)
         )
         missing = isl_unions.of_inputs(now.earlier_events(stands, originals), unwritten)
@@ -408,7 +408,7 @@ class Checker:
         time."""
         repeated = self.old_elements
         first = self.now.earlier(isl_unions.compose(self.sources, isl_unions.inverse(self.images)))
-        alone = isl_unions.without(isl_unions.inputs(repeated), isl_unions.inputs(first))
+        alone = isl_unions.difference(isl_unions.inputs(repeated), isl_unions.inputs(first))
         if not isl_unions.is_empty(alone):
             message = "what is computed once more was not computed before"
             yield self.objected("FLOW", message, isl_unions.identity_on(alone))

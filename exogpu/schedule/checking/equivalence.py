@@ -389,7 +389,7 @@ class Comparison:
         counterparts = isl_unions.intersect(
             isl_unions.compose(pair, right), isl_unions.compose(write, fits)
         )
-        alone = isl_unions.without(isl_unions.inputs(pair), isl_unions.inputs(counterparts))
+        alone = isl_unions.difference(isl_unions.inputs(pair), isl_unions.inputs(counterparts))
         if not isl_unions.is_empty(alone):
             self.differ(isl_unions.of_inputs(write, alone), terms, given=False)
         if not isl_unions.is_function(counterparts):

@@ -44,7 +44,7 @@ def adding_zero(of: Accessed, live: isl_unions.Points) -> isl_unions.Points | No
     def is_sum(place: Place, _: Event) -> bool:
         return isinstance(place.plain, ir.Reduce)
 
-    spare = isl_unions.without(of.points_of(is_sum), live)
+    spare = isl_unions.difference(of.points_of(is_sum), live)
     if isl_unions.is_empty(spare):
         return None
     zeros = Zeros(Accessed(of.program))  # zero may come from any variable
@@ -73,12 +73,12 @@ class Zeros:
             for place in of.program.places:
                 if isinstance(place.plain, ir.Assign):
                     written = isl_unions.union(written, self.events(place, place.events[-1:]))
-            others = isl_unions.without(isl_unions.outputs(last), written)
+            others = isl_unions.difference(isl_unions.outputs(last), written)
             found = isl_unions.inputs(isl_unions.of_outputs(last, written))
-            found = isl_unions.without(
+            found = isl_unions.difference(
                 found, isl_unions.inputs(isl_unions.of_outputs(last, others))
             )
-            if isl_unions.is_empty(isl_unions.without(found, self.reads)):
+            if isl_unions.is_empty(isl_unions.difference(found, self.reads)):
                 break
             self.reads = found
 
@@ -120,7 +120,7 @@ class Zeros:
         found = isl_unions.image(self.reads, isl_unions.relation(self.of.params, pieces))
         if event.within:
             inside = f"{_instance(place)} : {happens(place, event)}"
-            outside = isl_unions.without(everywhere, isl_unions.points(self.of.params, [inside]))
+            outside = isl_unions.difference(everywhere, isl_unions.points(self.of.params, [inside]))
             found = isl_unions.union(found, outside)
         return found
 
@@ -212,7 +212,7 @@ class Terms:
     def _found_by(self, reads: isl_unions.Points) -> isl_unions.Relation:
         """From each of these reads to the writes that it is the sum of.  Raises Unclear."""
         found = isl_unions.of_inputs(self.last_writes, reads)
-        if not isl_unions.is_empty(isl_unions.without(reads, self._begun)):
+        if not isl_unions.is_empty(isl_unions.difference(reads, self._begun)):
             raise Unclear("a variable is read before it is written")
         return found
 
@@ -288,7 +288,7 @@ class Terms:
 
     def _followed(self, pairs: list[tuple[str, str]]) -> isl_unions.Relation:
         return isl_unions.of_inputs(
-            isl_unions.alike(self.of.params, self.of.events, pairs), self.of.write_events
+            isl_unions.matching_points(self.of.params, self.of.events, pairs), self.of.write_events
         )
 
     # --- all of them ----------------------------------------------------------------------
@@ -321,7 +321,7 @@ class Terms:
         written = isl_unions.outputs(sums.made)
         if not (
             isl_unions.is_empty(sums.given)
-            and isl_unions.is_empty(isl_unions.without(written, self._rounds))
+            and isl_unions.is_empty(isl_unions.difference(written, self._rounds))
         ):
             return None
         if not isl_unions.is_function(sums.made):
@@ -347,4 +347,6 @@ class Terms:
     def reads_of(self, writes: isl_unions.Points, place: Place, leaf: Event) -> isl_unions.Relation:
         """From the writes of a statement to one of the reads of its value."""
         pairs = [(place.events[-1].name, leaf.name)]
-        return isl_unions.of_inputs(isl_unions.alike(self.of.params, self.of.events, pairs), writes)
+        return isl_unions.of_inputs(
+            isl_unions.matching_points(self.of.params, self.of.events, pairs), writes
+        )

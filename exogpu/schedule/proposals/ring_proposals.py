@@ -186,7 +186,7 @@ def _ring(draft: drafts.Draft, load: int, violations: Sequence[Violation]) -> _R
 
 def target_of(draft: drafts.Draft, call: ir.CallInstr) -> ir.Access:
     """The window of a variable that a load writes."""
-    return whole_variable(draft, next(p.access for p in window_arguments(call) if p.written))
+    return whole_variable(draft, next(p.access for p in window_arguments(call) if p.is_written))
 
 
 def whole_variable(draft: drafts.Draft, access: ir.Access) -> ir.Access:
