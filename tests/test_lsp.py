@@ -70,7 +70,7 @@ def worker_of(client: Client) -> int:
 def test_open_break_and_fix(client: Client) -> None:
     client.open("typed.py", SAFE)
     assert client.found("typed.py") == []
-    assert client.verdicts("typed.py") == ["proved for all sizes (10 obligations)"]
+    assert client.verdicts("typed.py") == ["proved for all sizes (11 obligations)"]
     # The first Fence is deleted as an editor tells it: by its range.
     start = client.position("typed.py", FENCE.strip())
     line = {"line": start["line"], "character": 0}, {"line": start["line"] + 1, "character": 0}
@@ -97,7 +97,7 @@ def test_a_quick_fix_makes_it_proved(client: Client) -> None:
     client.apply("fixed.py", action)
     assert client.texts["fixed.py"] == SAFE
     assert client.found("fixed.py") == []
-    assert client.verdicts("fixed.py") == ["proved for all sizes (10 obligations)"]
+    assert client.verdicts("fixed.py") == ["proved for all sizes (11 obligations)"]
 
 
 def test_one_action_mends_several_hazards(client: Client) -> None:
@@ -172,7 +172,7 @@ def test_hovers(client: Client) -> None:
     loop = client.hover("hover.py", "for t in")
     assert "an iteration is executed by thread t of the CTA" in loop
     assert "all 64 threads" in client.hover("hover.py", "for m in")
-    assert client.hover("hover.py", "def reverse").endswith("proved for all sizes (10 obligations)")
+    assert client.hover("hover.py", "def reverse").endswith("proved for all sizes (11 obligations)")
     assert client.hover("hover.py", "from exogpu") == ""
     extra = SAFE.replace(FENCE, FENCE + FENCE, 1)
     client.change("hover.py", extra)
