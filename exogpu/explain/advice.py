@@ -3,7 +3,7 @@ phase."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -218,11 +218,34 @@ def _roles(variable: amir.Variable, program: amir.Program) -> str:
     z, turn = f"{name}[0], {name}[1], ...", "one phase is awaited, or arrived on, by one role"
     if variable.shape or not (len(awaits) > 1 or len(arrives) > 1):
         return ""
+    for these, others in ((arrives, awaits), (awaits, arrives)):
+        if twice := _twice(these, others, program):
+            return twice
     side = "the Awaits" if len(awaits) > 1 else "the Arrives"
     other = "the Arrives" if len(awaits) > 1 else "the Awaits"
     return (
         f"{turn}: where several roles share each phase, declare {name}: barrier[2] with an element "
         f"for each of them, let {side} be on {z} and {other} on {name}[:]"
+    )
+
+
+def _twice(
+    these: Sequence[amir.Arrive | amir.Await],
+    others: Sequence[amir.Arrive | amir.Await],
+    program: amir.Program,
+) -> str:
+    """Tells that the same threads arrive twice in one block where others wait once, or the other
+    way round."""
+    if len(these) != 2 or len(others) != 1:
+        return ""
+    first, second = these
+    blocks = [[id(around) for _, around in path_to(program.body, one)[:-1]] for one in these]
+    if blocks[0] != blocks[1] or first.origin.threads != second.origin.threads:
+        return ""
+    kind, other = type(second).__name__, type(others[0]).__name__
+    return (
+        f"remove the {kind} of line {second.origin.span.line}: the same threads execute that of "
+        f"line {first.origin.span.line}, and one {other} stands against both"
     )
 
 

@@ -269,7 +269,8 @@ def _widen_in_source(
     old = points.paths_to(proc, op.origin.span)
     if len(old) != 1 or not isinstance(old[0][-1], ir.Fence):
         return
-    fence, whole = old[0][-1], _outermost_alone(old[0])[-1]
+    chain = _outermost_alone(old[0])
+    fence, whole = old[0][-1], chain[-1]
     for gaps in _gaps_on_the_way(proc, program, violation):
         if any(gap.anchor is one for gap in gaps for one in (*old[0], whole)):
             continue
@@ -279,7 +280,7 @@ def _widen_in_source(
         }
         made = points.rebuilt(proc, {**anew, id(whole): ()})
         line = fence.span.line
-        text = f"move the Fence of line {line} to {points.in_words(gaps[0])}"
+        text = f"move the Fence of line {line} to {points.in_words(gaps[0])}{_emptied(chain[1:])}"
         yield points.Rewritten(
             made, text, changes(edits.Repair(text, edits.Widened(violation, op)))
         )
@@ -297,6 +298,16 @@ def _outermost_alone(path: points.Path) -> list[ir.Stmt]:
             break
         found.append(stmt)
     return found
+
+
+def _emptied(holders: list[ir.Stmt]) -> str:
+    """Tells which lines go with a statement that is moved away, since they held nothing else."""
+    lines = sorted({stmt.span.line for stmt in holders})
+    if not lines:
+        return ""
+    hold = "hold" if lines[1:] else "holds"
+    which = f"line{'s' if lines[1:] else ''} {' and '.join(map(str, lines))}"
+    return f", and delete {which}, which then {hold} nothing"
 
 
 def _move_in_source(
@@ -322,7 +333,8 @@ def _move_in_source(
             kept = ", with what it stands in alone," if depth else ""
             kind = type(op).__name__
             where = points.in_words(points.next_to(new[0], after))
-            text = f"move the {kind} of line {op.origin.span.line}{kept} to {where}"
+            emptied = _emptied(_outermost_alone(old[0])[depth + 1 :])
+            text = f"move the {kind} of line {op.origin.span.line}{kept} to {where}{emptied}"
             change = made_before[depth : depth + 1]
             yield points.Rewritten(points.rebuilt(proc, anew), text, change)
 

@@ -1,4 +1,5 @@
-"""What one threads does others have to know of; a sort; tiles; an update in place.
+"""What one thread does others have to know of; a sort; tiles; an update in place; a Fence of each
+warp, and an Arrive too many.
 
 # proved all_wait
 # refuted one_waits: RAW PHASE
@@ -7,6 +8,10 @@
 # refuted racy_16: RAW WAW | add `Fence(cuda_in_order, cuda_in_order)` before line {step} | proved
 # refuted overlapping: WAW | | | M <= 56
 # refuted in_place: RAW WAR | the sequential reading itself is at fault: i = 64 |
+# refuted by_warps: RAW
+#     | in the loop of line {tasks}, and delete line {warps}, which then holds nothing | proved
+# refuted doubled: BARRIER PHASE WAR
+#     | remove the Arrive of line {twice}: the same threads execute that of line {once} |
 # refuted unrolled: PHASE | add `Fence(cuda_in_order, cuda_in_order)` after line | proved
 """
 
@@ -134,4 +139,43 @@ def unrolled(x: f32[2, 32] @ CudaGmemLinear):
                     Arrive(cuda_in_order) >> turn
                 with CudaWarps(2 + g, 3 + g):
                     Await(turn, cuda_in_order)
+            Fence(cuda_in_order, cuda_in_order)
+
+
+@proc
+def by_warps(M: size, N: size, x: f32[M, N] @ CudaGmemLinear, y: f32[M, N] @ CudaGmemLinear):
+    assert N <= 128
+    with CudaDeviceFunction(blockDim=128):
+        for m in cuda_tasks(0, M):  # [tasks]
+            tile: f32[1, 128] @ CudaSmemLinear
+            for t in cuda_threads(0, 128, unit=cuda_thread):
+                if t < N:
+                    tile[0, t] = x[m, t]
+            for w in cuda_threads(0, 4, unit=cuda_warp):  # [warps]
+                Fence(cuda_in_order, cuda_in_order)
+            for t in cuda_threads(0, 128, unit=cuda_thread):
+                if t < N:
+                    y[m, t] = tile[0, N - 1 - t]
+            Fence(cuda_in_order, cuda_in_order)
+
+
+@proc
+def doubled(K: size, x: f32[K, 32] @ CudaGmemLinear, y: f32[K, 32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=64):
+        for task in cuda_tasks(0, 1):
+            tile: f32[2, 32] @ CudaSmemLinear
+            full: barrier @ CudaMbarrier
+            empty: barrier(full) @ CudaMbarrier
+            for k in seq(0, K):
+                with CudaWarps(0, 1):
+                    Await(empty, cuda_in_order, ~2)
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        tile[k % 2, t] = x[k, t]
+                    Arrive(cuda_in_order) >> full
+                with CudaWarps(1, 2):
+                    Await(full, cuda_in_order, ~0)
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        y[k, t] = tile[k % 2, 31 - t]
+                    Arrive(cuda_in_order) >> empty  # [once]
+                    Arrive(cuda_in_order) >> empty  # [twice]
             Fence(cuda_in_order, cuda_in_order)
