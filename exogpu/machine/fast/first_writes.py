@@ -5,7 +5,7 @@ Whether such a variable has been written need not be followed, element by elemen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from exogpu.amir import nodes as amir
 from exogpu.amir.walk import operations
@@ -17,18 +17,27 @@ from exogpu.ir.walk import control_variables, evaluate
 def written_first(
     block: amir.Block, program: amir.Program, sizes: Mapping[Sym, int]
 ) -> frozenset[Sym]:
-    """The variables whose first statement after their Alloc writes all elements and reads none."""
+    """The variables of which, after each Alloc, the first statement writes all elements and reads
+    none."""
     shapes = {v.name: v.shape for v in program.variables}
-    found: set[Sym] = set()
-    for at, op in enumerate(block):
+    whole: dict[Sym, bool] = {}
+    for inside in _blocks(block):
+        for at, op in enumerate(inside):
+            if isinstance(op, amir.Alloc):
+                later = (other for other in inside[at + 1 :] if _mentions(other, op.name))
+                first = next(later, None)
+                whole[op.name] = whole.get(op.name, True) and (
+                    first is not None and _writes_all(first, op.name, shapes[op.name], sizes)
+                )
+    return frozenset(name for name, every in whole.items() if every)
+
+
+def _blocks(block: amir.Block) -> Iterator[amir.Block]:
+    """Yields a block and all blocks in it."""
+    yield block
+    for op in block:
         if isinstance(op, amir.Loop | amir.Guard):
-            found |= written_first(op.body, program, sizes)
-        if isinstance(op, amir.Alloc):
-            later = (other for other in block[at + 1 :] if _mentions(other, op.name))
-            first = next(later, None)
-            if first is not None and _writes_all(first, op.name, shapes[op.name], sizes):
-                found.add(op.name)
-    return frozenset(found)
+            yield from _blocks(op.body)
 
 
 def _mentions(op: amir.Op, name: Sym) -> bool:
@@ -41,11 +50,11 @@ def _mentions(op: amir.Op, name: Sym) -> bool:
 
 def _writes_all(op: amir.Op, name: Sym, shape: tuple[CExpr, ...], sizes: Mapping[Sym, int]) -> bool:
     """Tests whether an operation, of loops alone, writes every element of a variable."""
-    if any(
-        isinstance(each, amir.CheckInitialised) and each.access.name == name
-        for each in operations((op,))
-    ):
-        return False
+    for each in operations((op,)):
+        if isinstance(each, amir.CheckInitialised) and each.access.name == name:
+            return False
+        if isinstance(each, amir.Alloc) and each.name == name:
+            return False
     ranges: dict[Sym, tuple[CExpr, CExpr]] = {}
     inside: tuple[amir.Op, ...] = (op,)
     while True:
