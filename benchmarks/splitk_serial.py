@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from exogpu.api import Procedure
-from exogpu.kernels.gemm_splitk_sm90 import CLUSTERS, OTHERS, TILES, make_gemm_splitk
-from exogpu.kernels.gemm_splitk_sum_sm90 import CONFIGURATIONS, make_gemm_splitk_sum
+from exogpu.kernels import gemm_splitk_sm90 as atomic
+from exogpu.kernels import gemm_splitk_sum_sm90 as summed
 
 KERNELS: dict[str, Procedure] = {
     kernel.name: kernel
     for kernel in (
-        *(make_gemm_splitk_sum(*one, dependent=False) for one in CONFIGURATIONS),
-        *(make_gemm_splitk(*c, *t, dependent=False) for c in CLUSTERS for t in TILES),
-        *(make_gemm_splitk(*one, dependent=False) for one in OTHERS),
+        *(summed.make_gemm_splitk_sum(*one, dependent=False) for one in summed.LARGE),
+        *(
+            atomic.make_gemm_splitk(*cluster, *tile, dependent=False)
+            for cluster in atomic.CLUSTERS
+            for tile in atomic.TILES
+        ),
+        *(atomic.make_gemm_splitk(*one, dependent=False, overlapped=True) for one in atomic.SMALL),
     )
 }
-"""Every configuration, by name."""
+"""Every configuration of TF32, by name."""

@@ -122,7 +122,7 @@ def careless() -> tuple[str, list[str]]:
     accepted = []
     for make in CARELESS:
         name = make.__name__.replace("_", " ")
-        found = primitive.refused("", make())
+        found = primitive.refusal_of("", make())
         if found is None:
             accepted.append(f"{name} is accepted")
             continue

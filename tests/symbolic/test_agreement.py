@@ -85,7 +85,7 @@ def outer_offset_alone(left: CExpr, right: CExpr) -> CExpr:
 
 def nothing_behind(
     views: requirements.Views, name: Sym, indices: tuple[CExpr, ...]
-) -> Iterator[bounds.Element]:
+) -> Iterator[requirements.Element]:
     yield from list(requirements.elements(views, name, indices))[:1]
 
 
