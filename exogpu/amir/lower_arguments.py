@@ -21,6 +21,7 @@ from exogpu.frontend.quote import quote, quote_access, source_text
 from exogpu.ir import nodes as ir
 from exogpu.ir import types
 from exogpu.ir import walk as ir_walk
+from exogpu.ir.printer import print_stmt
 from exogpu.ir.walk import reads, walk
 
 Declared: TypeAlias = ir.DataParam | ir.Alloc | ir.BarrierAlloc
@@ -104,13 +105,16 @@ def t_qin(low: Lowering, access: ir.Access, on_cpu: bool) -> types.QualTL:
 
 def statement_text(stmt: ir.Stmt) -> str:
     """The source statement on one line; of one that spans several, a call written anew or the
-    first line."""
+    first line.  An assignment that a scheduling step made of a loop is written anew, too."""
     span = stmt.span
     if span.line == span.end_line:
         return source_text(span).strip()
     if isinstance(stmt, ir.CallInstr):
         return _call_text(stmt)
-    return span.text[max(span.column - 1, 0) :].strip()
+    text = span.text[max(span.column - 1, 0) :].strip()
+    if isinstance(stmt, ir.Assign | ir.Reduce) and text.startswith(("for ", "if ", "with ")):
+        return print_stmt(stmt).strip()
+    return text
 
 
 def _call_text(call: ir.CallInstr) -> str:

@@ -235,8 +235,9 @@ def _check_statement(steps: Sequence[_Step], variables: Mapping[str, Mapping[str
 def _check_values(
     steps: Sequence[_Step], variables: Mapping[str, Mapping[str, Any]], allocated: set[str]
 ) -> None:
-    """A statement asks for the values that it reads (decision `initialised`), and gives those that
-    it writes when it has written them.  Several statements of one line are one here."""
+    """A statement asks for the values that it reads (decision `initialised`), then gives those that
+    it writes, when it has written them.  An operand that it reads and writes may be written first,
+    and not asked for."""
     done: dict[str, list[Op]] = {}
     for step in steps:
         if _is_access(step.op, variables) and step.op["access"]["variable"] in allocated:
@@ -245,6 +246,10 @@ def _check_values(
         kinds = {op["op"] for op in ops}
         if "RecordRead" in kinds and not kinds & {"RecordMutate", "CheckInitialised"}:
             _wrong(ops[0], f"reads {name}, and does not ask whether it has been written")
+        values = [op for op in ops if op["op"] in ("CheckInitialised", "Initialise")]
+        gives = [op for op in values if op["op"] == "Initialise"]
+        if len(gives) not in (0, len(values)) and (values[0] in gives or values[-1] not in gives):
+            _wrong(values[0], f"asks for values of {name} after it has given them")
         mutated = given = False
         for op in ops:
             if op["op"] != "Initialise":
