@@ -296,8 +296,8 @@ def layout(
 ) -> SharedLayout:
     """Offsets for the shared variables of a launch, beyond the first `reserved` bytes.
 
-    Two variables share bytes only if one is freed before the other is allocated, which the
-    abstract machine checks for all threads of the cluster (section "Shared Memory Allocations").
+    Two variables share bytes only if one is freed before the other is allocated.  The abstract
+    machine checks that for all threads that may use the bytes (decision `shared-lifetime`).
     """
     placed: list[tuple[_Live, int]] = []
     for live in sorted(_lifetimes(launch, storage), key=lambda v: (-v.alignment, v.begin)):
@@ -327,7 +327,7 @@ def _lifetimes(launch: ir.DeviceFunction, storage: Mapping[Sym, Storage]) -> lis
             case ir.Alloc() if stmt.memory.space is Space.SHARED:
                 begins[stmt.name] = at
             case ir.Free() if stmt.name in begins:
-                ends[stmt.name] = at
+                ends.setdefault(stmt.name, at)
             case _:
                 pass
     found = []

@@ -28,7 +28,7 @@ from exogpu.frontend.quote import quote_access
 from exogpu.hw.timelines import ONLY_BEFORE, SYNC_TIMELINES
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import BarrierMechanism, Level, QualSet, QualTL, Space, Sym
-from exogpu.ir.walk import walk
+from exogpu.ir.walk import control_variables, walk
 
 Ops = Iterator[amir.Op]
 
@@ -116,7 +116,35 @@ def _owner(facts: Facts, declared: ir.DataParam | ir.Alloc) -> int | None:
 
 def _block(low: lower_arguments.Lowering, block: ir.Block, cluster: ThreadMap | None) -> amir.Block:
     """`T_s(s1; s2) = T_s(s1); T_s(s2)`; `cluster` is all threads of the launch around it."""
-    return tuple(op for stmt in block for op in t_s(low, stmt, cluster))
+    ops: list[amir.Op] = []
+    freed: set[Sym] = set()
+    for at, stmt in enumerate(block):
+        if not isinstance(stmt, ir.Free):
+            ops += t_s(low, stmt, cluster)
+        elif stmt.reused_by is None or low.policy is Policy.PAPER:
+            if stmt.name not in freed:
+                ops += t_free(low, stmt, cluster)
+            freed.add(stmt.name)
+        else:
+            ops += t_reuse(low, stmt, _reusing(low, stmt.reused_by, block[at:], cluster))
+    return tuple(ops)
+
+
+def _reusing(
+    low: lower_arguments.Lowering,
+    warps: tuple[int, int, str],
+    block: ir.Block,
+    cluster: ThreadMap | None,
+) -> ThreadMap | None:
+    """The threads of the warps of a block, or all of the launch if a loop around selects them."""
+    found = {
+        low.facts.inner[stmt].thread_map()
+        for stmt in walk(block)
+        if isinstance(stmt, ir.Warps) and (stmt.lo, stmt.hi, stmt.group) == warps
+    }
+    threads = found.pop()
+    varies = any(control_variables(axis.offset) for axis in threads.axes)
+    return cluster if found or varies else threads
 
 
 def t_s(low: lower_arguments.Lowering, stmt: ir.Stmt, cluster: ThreadMap | None) -> Ops:
@@ -140,8 +168,6 @@ def t_s(low: lower_arguments.Lowering, stmt: ir.Stmt, cluster: ThreadMap | None)
             yield from t_call(low, stmt)
         case ir.Alloc() | ir.BarrierAlloc():
             yield amir.Alloc(stmt.name, lower_arguments.origin_of(low, stmt))
-        case ir.Free():
-            yield from t_free(low, stmt, cluster)
         case ir.Fence():
             yield t_wait(low, stmt) if stmt.launches else t_fence(low, stmt)
         case ir.Arrive():
@@ -155,6 +181,8 @@ def t_s(low: lower_arguments.Lowering, stmt: ir.Stmt, cluster: ThreadMap | None)
             return
         case ir.CallProc() | ir.WindowStmt():
             raise AssertionError(f"{stmt}: to be inlined before the conversion")
+        case ir.Free():
+            raise AssertionError(f"{stmt}: to be converted with its block")
         case _:
             assert_never(stmt)
 
@@ -329,19 +357,37 @@ def t_free(low: lower_arguments.Lowering, stmt: ir.Free, cluster: ThreadMap | No
     Decision `flags`: a flag needs no balance, since its launch has ended.
     """
     variable = low.variables[stmt.name]
-    ends = stmt.ends if stmt.ends.line else None
-    origin = replace(
-        lower_arguments.origin_of(low, stmt, f"free {stmt.name}"), threads=cluster, ends=ends
-    )
+    origin = _origin_of_free(low, stmt, cluster)
     if isinstance(variable, ir.BarrierAlloc) and variable.mechanism is not BarrierMechanism.FLAG:
         yield amir.CheckBarrier(stmt.name, origin)
     if lower_arguments.is_shared(variable) or is_on_host(variable):
-        whole = ir.Access(stmt.name, tuple(ir.Interval(ir.Int(0), n) for n in variable.shape))
-        only = frozenset({lower_arguments.t_qin(low, whole, on_cpu=False)})
-        level = Level.TEMPORALLY_ORDERED
-        yield amir.Check(False, level, False, whole, only, origin, free=True)
-        yield amir.Check(True, level, False, whole, only, origin, free=True)
+        yield from _checks_of_free(low, stmt, origin)
     yield amir.Release(stmt.name, origin)
+
+
+def t_reuse(low: lower_arguments.Lowering, stmt: ir.Free, warps: ThreadMap | None) -> Ops:
+    """`free x` before warps that alone use the bytes until x is freed for all.
+
+    Decision `shared-lifetime`: the same checks, by these warps; no state is dropped.
+    """
+    yield from _checks_of_free(low, stmt, _origin_of_free(low, stmt, warps))
+
+
+def _origin_of_free(
+    low: lower_arguments.Lowering, stmt: ir.Free, threads: ThreadMap | None
+) -> amir.Origin:
+    ends = stmt.ends if stmt.ends.line else None
+    origin = lower_arguments.origin_of(low, stmt, f"free {stmt.name}")
+    return replace(origin, threads=threads, ends=ends)
+
+
+def _checks_of_free(low: lower_arguments.Lowering, stmt: ir.Free, origin: amir.Origin) -> Ops:
+    shape = low.variables[stmt.name].shape
+    whole = ir.Access(stmt.name, tuple(ir.Interval(ir.Int(0), n) for n in shape))
+    only = frozenset({lower_arguments.t_qin(low, whole, on_cpu=False)})
+    level = Level.TEMPORALLY_ORDERED
+    yield amir.Check(False, level, False, whole, only, origin, free=True)
+    yield amir.Check(True, level, False, whole, only, origin, free=True)
 
 
 def t_fence(low: lower_arguments.Lowering, stmt: ir.Fence) -> amir.Fence:

@@ -11,16 +11,20 @@ out[0] = r                           out[0] = r
 B: f32[64] @ CudaSmemLinear          B: f32[64] @ CudaSmemLinear
 use(B[0:64])                         use(B[0:64])
                                      free B    # at the end of its scope
+
+Where the warps of one role alone use B, A is freed twice: before B for these warps, and at the end
+of its scope for all threads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from exogpu.diagnostics.errors import Span
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import Space, Sym
-from exogpu.ir.walk import accesses, map_blocks, walk
+from exogpu.ir.walk import accesses, blocks, map_blocks, walk
 
 
 def insert_frees(proc: ir.Proc) -> ir.Proc:
@@ -33,13 +37,30 @@ def insert_frees(proc: ir.Proc) -> ir.Proc:
 
 
 def _block(block: ir.Block) -> ir.Block:
-    inner = tuple(map_blocks(stmt, _block) for stmt in block)
+    inner = tuple(
+        map_blocks(stmt, _launch if isinstance(stmt, ir.DeviceFunction) else _block)
+        for stmt in block
+    )
+    return _with_frees(block, inner, resident=False)
+
+
+def _launch(block: ir.Block) -> ir.Block:
+    """What a launch allocates resides, and all threads meet before it is freed."""
+    return _with_frees(block, tuple(map_blocks(stmt, _block) for stmt in block), resident=True)
+
+
+def _with_frees(block: ir.Block, inner: ir.Block, *, resident: bool) -> ir.Block:
     allocated = [(i, s) for i, s in enumerate(inner) if isinstance(s, ir.Alloc | ir.BarrierAlloc)]
     if not allocated:
         return inner if any(a is not b for a, b in zip(inner, block, strict=True)) else block
     frees: dict[int, list[ir.Stmt]] = {}
     for at, alloc in allocated:
         end = _end(inner, at, alloc)
+        warps = None if resident or not _is_shared(alloc) else _only_users(inner[end:])
+        if warps is not None:
+            early = ir.Free(alloc.name, _place(inner, end, alloc), warps, span=alloc.span)
+            frees.setdefault(end, []).append(early)
+            end = len(inner)
         free = ir.Free(alloc.name, _place(inner, end, alloc), span=alloc.span)
         frees.setdefault(end, []).append(free)
     found: list[ir.Stmt] = []
@@ -61,6 +82,26 @@ def _end(block: ir.Block, at: int, alloc: ir.Alloc | ir.BarrierAlloc) -> int:
             return len(block)
         case ir.Alloc() | ir.BarrierAlloc():
             return after_use
+
+
+def _only_users(block: ir.Block) -> tuple[int, int, str] | None:
+    """The warps that alone use the shared memory that a block allocates; None if others do."""
+    later = {stmt.name for stmt in walk(block) if _is_shared(stmt)}
+    users = set(_users(block, later))
+    return users.pop() if len(users) == 1 else None
+
+
+def _users(block: ir.Block, names: set[Sym]) -> Iterator[tuple[int, int, str] | None]:
+    """Yields the outermost warps around each access to one of the variables, None without any."""
+    for stmt in block:
+        if isinstance(stmt, ir.Warps):
+            if any(_uses(stmt, name) for name in names):
+                yield stmt.lo, stmt.hi, stmt.group
+            continue
+        if any(access.name in names for access in accesses(stmt)):
+            yield None
+        for inner in blocks(stmt):
+            yield from _users(inner, names)
 
 
 def _place(block: ir.Block, end: int, alloc: ir.Alloc | ir.BarrierAlloc) -> Span:

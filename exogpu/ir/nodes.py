@@ -426,6 +426,9 @@ class Free(_Statement):
     name: types.Sym
     ends: Span = NOWHERE
     """The statement before which, or the last one after which, it ends."""
+    reused_by: tuple[int, int, str] | None = None
+    """The warps (lo, hi, group) that alone use the bytes until a second Free of the variable, at
+    the end of its block (decision `shared-lifetime`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -231,7 +231,8 @@ def _simple(stmt: ir.Stmt, names: _Names) -> Iterator[str]:
             declared = names.declare(stmt.name)
             yield f"{declared}: barrier{guard}{shape} @ {stmt.mechanism.value}"
         case ir.Free():
-            yield f"free({names(stmt.name)})"
+            by = "" if stmt.reused_by is None else f", {stmt.reused_by[2] or stmt.reused_by[:2]}"
+            yield f"free({names(stmt.name)}{by})"
         case ir.Fence():
             yield f"Fence({stmt.pre.name}, {stmt.post.name})"
         case ir.Arrive():

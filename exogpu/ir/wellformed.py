@@ -84,7 +84,7 @@ def _in_block(block: ir.Block, scope: _Scope, *, inlined: bool) -> Iterator[str]
                 here.ranks[stmt.name] = len(stmt.shape)
                 barriers = here.barriers | {stmt.name}
                 here = _Scope(here.controls, here.ranks, barriers, here.launched)
-            case ir.Free():
+            case ir.Free(reused_by=None):
                 freed.add(stmt.name)
         for inner in blocks(stmt):
             controls, launched = here.controls, here.launched

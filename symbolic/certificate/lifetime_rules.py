@@ -127,7 +127,8 @@ def _variables_of(op: Op) -> set[str]:
 
 
 def _ends(block: Sequence[Op], variables: Mapping[str, Mapping[str, Any]]) -> None:
-    """Right before each Release stand its checks, and none stands elsewhere."""
+    """Right before each Release stand its checks.  Elsewhere stand checks of the end of a shared
+    variable for those that take its bytes early (`t_reuse`)."""
     expected: dict[int, Op] = {}
     for at, op in enumerate(block):
         if op["op"] != "Release":
@@ -140,8 +141,16 @@ def _ends(block: Sequence[Op], variables: Mapping[str, Mapping[str, Any]]) -> No
             many = ", ".join(kinds) or "nothing"
             _wrong(op, f"releases {op['variable']} without {many} of it right before")
         for one in block[first:at]:
-            _check_end(one, op, variable)
+            if one["threads"] != op["threads"]:
+                name = op["variable"]
+                _wrong(one, f"checks the end of {name} by other threads than those that release it")
+            _check_end(one, variable)
             expected[id(one)] = one
+        early = block[:first] if variable["shared"] and "mechanism" not in variable else ()
+        for one in early:
+            if one.get("free", False) and one["access"]["variable"] == op["variable"]:
+                _check_end(one, variable)
+                expected[id(one)] = one
     for op in block:
         is_end = op["op"] == "CheckBarrier" or op.get("free", False)
         if is_end and id(op) not in expected:
@@ -156,8 +165,8 @@ def _at_the_end(variable: Mapping[str, Any]) -> list[str]:
     return [*(["CheckBarrier"] if balanced else []), *(_CHECKS if checked else [])]
 
 
-def _check_end(op: Op, release: Op, variable: Mapping[str, Any]) -> None:
-    """It is of the variable that is released, of all its elements, and by the same threads."""
+def _check_end(op: Op, variable: Mapping[str, Any]) -> None:
+    """It is of the variable that is released, and of all its elements."""
     name = variable["name"]
     if op["op"] == "CheckBarrier":
         if op["variable"] != name:
@@ -165,8 +174,6 @@ def _check_end(op: Op, release: Op, variable: Mapping[str, Any]) -> None:
         return
     if op["access"]["variable"] != name or not op["free"]:
         _wrong(op, f"checks something else than the end of {name} before its Release")
-    if op["threads"] != release["threads"]:
-        _wrong(op, f"checks the end of {name} by other threads than those that release it")
     if (op["threads"] is None) != variable.get("host", False):
         _wrong(op, f"checks the end of {name} at another scope than its own")
     on = ["cpu"] if variable.get("host", False) else ["cuda2"]

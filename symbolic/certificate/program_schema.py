@@ -32,6 +32,7 @@ from exogpu.symbolic.certificate.program_rules import (
     check_launches,
     check_loads,
 )
+from exogpu.symbolic.certificate.shared_reuse import check_reuse
 from exogpu.symbolic.certificate.strict_json import (
     NAME,
     TEXT,
@@ -105,6 +106,7 @@ def check_program(program: object) -> dict[str, Any]:
     check_flags(found["variables"], operations(found))
     _check_allocated(found)
     check_lifetimes(found)
+    check_reuse(found)
     return found
 
 
