@@ -12,7 +12,7 @@ import pytest
 
 from campaigns.reach import generate as reach
 from exogpu import Procedure, proc
-from exogpu.isa.cuda import cuda_memcpy_to_host
+from exogpu.isa.cuda import cuda_memcpy_to_host, cuda_shfl_xor
 from exogpu.solvers import smt
 from exogpu.symbolic.certificate.lifetime_rules import check_lifetimes
 from exogpu.symbolic.certificate.recheck import recheck
@@ -33,6 +33,18 @@ def staged(n: size, m: size, d: f32[n, m] @ CudaGmemLinear, sums: f32[n] @ DRAM)
         Fence(cuda_stream_sync, cpu_in_order)
         for k in seq(0, m):
             sums[i] += row[k]
+
+
+@proc
+def butterfly(x: f32[32] @ CudaGmemLinear, y: f32[32] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=32):
+        for task in cuda_tasks(0, 1):
+            a: f32[32]
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                a[t] = x[t]
+            cuda_shfl_xor(a[:], a[:], mask=1)
+            for t in cuda_threads(0, 32, unit=cuda_thread):
+                y[t] = a[t]
 
 
 @pytest.fixture(scope="session")
@@ -235,6 +247,22 @@ STAGED: dict[str, tuple[Alter, str]] = {
     ),
     "another timeline": (changed("CheckMutates", "row", timelines=["strm"]), "asks less"),
 }
+
+
+def asked_after_it_is_given(program: Content) -> None:
+    """The shuffle asks for the values of its source when it has given those of its target."""
+    given = [(b, at) for b, at in places(program, "Initialise", "a") if "shfl" in b[at]["text"]]
+    asked = [(b, at) for b, at in places(program, "CheckInitialised", "a")]
+    (ours, last), theirs = given[-1], [b[at] for b, at in asked if "shfl" in b[at]["text"]]
+    ours[last + 1 : last + 1] = theirs
+    for block, at in asked:
+        if block[at] in theirs:
+            block.pop(at)
+
+
+def test_a_shuffle(written: Callable[[Procedure], Path], tmp_path: Path) -> None:
+    says = "asks for values of a after it has given them"
+    refused(written(butterfly), tmp_path, asked_after_it_is_given, says)
 
 
 @pytest.mark.parametrize("what", RING)

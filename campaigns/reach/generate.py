@@ -18,6 +18,7 @@ from campaigns.reach import (
     launches,
     plain,
     products,
+    reuse,
     roles,
     schemes,
     stores,
@@ -107,6 +108,11 @@ SHAPES: Final[Mapping[str, Shape]] = {
         "a tile that two roles use, which share the phases of a ring or have named barriers",
         5,
         roles.roles,
+    ),
+    "reuse": Shape(
+        "tiles of shared memory one after the other, of three roles, that take each other's bytes",
+        6,
+        reuse.reuse,
     ),
     "clusters": Shape(
         "shared memory of which the CTAs of a cluster access each other's parts",

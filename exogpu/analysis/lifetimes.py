@@ -86,7 +86,7 @@ def _end(block: ir.Block, at: int, alloc: ir.Alloc | ir.BarrierAlloc) -> int:
 
 def _only_users(block: ir.Block) -> tuple[int, int, str] | None:
     """The warps that alone use the shared memory that a block allocates; None if others do."""
-    later = {stmt.name for stmt in walk(block) if _is_shared(stmt)}
+    later = {s.name for s in walk(block) if isinstance(s, ir.Alloc) and _is_shared(s)}
     users = set(_users(block, later))
     return users.pop() if len(users) == 1 else None
 

@@ -1,5 +1,5 @@
-"""What shares the bytes of shared memory: the end of a variable is for all threads of the cluster,
-whoever accessed it, since any of them may be the first to access what takes its place."""
+"""Variables that share bytes of shared memory: the end of one is for all threads that may access
+what takes its place, whoever accessed it (decision `shared-lifetime`)."""
 
 from __future__ import annotations
 
@@ -37,10 +37,46 @@ def reused(name: str, meet: str, first: str) -> Procedure:
 # expect another_warp: refuted FREE old
 another_warp = reused("another_warp", "a", "b")
 
-# The memory that ends does not tell who takes it: this is refuted alike (decision
-# `shared-lifetime`).
-# expect same_warp: refuted FREE old
+# Warp a meets, and it alone takes the bytes until all do.
+# expect same_warp: proved
 same_warp = reused("same_warp", "a", "a")
 
 # expect all_meet: proved
 all_meet = reused("all_meet", "all", "b")
+
+
+def taken_twice(name: str, last: str) -> Procedure:
+    """Warp `a` is done with old and takes its bytes; then warp `last` does."""
+
+    @proc(name=name)
+    def kernel(x: f32[32] @ CudaGmemLinear, y: f32[32] @ CudaGmemLinear):
+        with CudaDeviceFunction(warp_config=[CudaWarpConfig("a", 1), CudaWarpConfig("b", 1)]):
+            for task in cuda_tasks(0, 1):
+                old: f32[64] @ CudaSmemLinear
+                with CudaWarps(name="a"):
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        old[t] = x[t]
+                    Fence(cuda_in_order, cuda_in_order)
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        y[t] = old[31 - t]
+                    Fence(cuda_in_order, cuda_in_order)
+                new: f32[32] @ CudaSmemLinear
+                with CudaWarps(name="a"):
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        new[t] = 1.0
+                newer: f32[32] @ CudaSmemLinear
+                with CudaWarps(name=last):
+                    for t in cuda_threads(0, 32, unit=cuda_thread):
+                        newer[t] = 1.0
+                Fence(cuda_in_order, cuda_in_order)
+
+    return kernel
+
+
+# What warp a writes to new is not ordered before newer takes its bytes, of the same warp or not.
+# expect same_warp_twice: refuted FREE new
+same_warp_twice = taken_twice("same_warp_twice", "a")
+
+# Warp b is the first to write into the other half of old, and has not waited for warp a.
+# expect two_warps: refuted FREE old
+two_warps = taken_twice("two_warps", "b")
