@@ -39,12 +39,12 @@ def staged(n: size, m: size, d: f32[n, m] @ CudaGmemLinear, sums: f32[n] @ DRAM)
 def butterfly(x: f32[32] @ CudaGmemLinear, y: f32[32] @ CudaGmemLinear):
     with CudaDeviceFunction(blockDim=32):
         for task in cuda_tasks(0, 1):
-            a: f32[32]
+            a: f32[32, 2]
             for t in cuda_threads(0, 32, unit=cuda_thread):
-                a[t] = x[t]
-            cuda_shfl_xor(a[:], a[:], mask=1)
+                a[t, 0] = x[t]
+            cuda_shfl_xor(a[:, 1], a[:, 0], mask=1)
             for t in cuda_threads(0, 32, unit=cuda_thread):
-                y[t] = a[t]
+                y[t] = a[t, 1]
 
 
 @pytest.fixture(scope="session")

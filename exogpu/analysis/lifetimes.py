@@ -45,7 +45,7 @@ def _block(block: ir.Block) -> ir.Block:
 
 
 def _launch(block: ir.Block) -> ir.Block:
-    """What a launch allocates resides, and all threads meet before it is freed."""
+    """Memory that a launch allocates resides: all threads meet before it is freed."""
     return _with_frees(block, tuple(map_blocks(stmt, _block) for stmt in block), resident=True)
 
 

@@ -43,7 +43,7 @@ class _Use:
     @property
     def variable(self) -> str:
         """The shared variable."""
-        found: str = self.op["variable"] if self.op["op"] == "Release" else _accessed(self.op)
+        found: str = self.op["variable"] if self.op["op"] == "Release" else _variable_of(self.op)
         return found
 
     @property
@@ -127,7 +127,7 @@ def _task_blocks(
     for op in block:
         if "body" in op:
             here = inside or op.get("mode") == "tasks"
-            within = _within(op, ranges)
+            within = _ranges_inside(op, ranges)
             if here:
                 yield op["body"], within
             yield from _task_blocks(op["body"], within, inside=here)
@@ -138,18 +138,18 @@ def _uses(
 ) -> Iterator[_Use]:
     for place, op in enumerate(block):
         position = place if at is None else at
-        name = op["variable"] if op["op"] == "Release" else _accessed(op)
+        name = op["variable"] if op["op"] == "Release" else _variable_of(op)
         if name in shared:
             yield _Use(position, op, _numbers(op, ranges))
-        yield from _uses(op.get("body", ()), shared, _within(op, ranges), position)
+        yield from _uses(op.get("body", ()), shared, _ranges_inside(op, ranges), position)
 
 
-def _accessed(op: Op) -> str:
+def _variable_of(op: Op) -> str:
     found: str = op["access"]["variable"] if "access" in op else ""
     return found
 
 
-def _within(op: Op, ranges: Ranges) -> Ranges:
+def _ranges_inside(op: Op, ranges: Ranges) -> Ranges:
     if op["op"] != "Loop":
         return ranges
     ends = [op[end].strip("()") for end in ("lo", "hi")]
