@@ -25,6 +25,15 @@ def operations(block: amir.Block) -> Iterator[amir.Op]:
             yield from operations(op.body)
 
 
+def paths(block: amir.Block, around: Path = ()) -> Iterator[Path]:
+    """The path of every operation, in the order of the program text."""
+    for place, op in enumerate(block):
+        path = (*around, (place, op))
+        yield path
+        if isinstance(op, amir.Loop | amir.Guard):
+            yield from paths(op.body, path)
+
+
 def path_to(block: amir.Block, wanted: amir.Op) -> Path:
     """The path of an operation; empty where it is not in the block."""
     for place, op in enumerate(block):

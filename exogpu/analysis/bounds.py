@@ -157,11 +157,7 @@ def failing_sizes(proc: ir.Proc) -> isl.Set | None:
     """
     found: isl.Set | None = None
     names = [identifier(p.name) for p in analysis_domain.controls(proc)]
-    for obligation in _obligations(proc):
-        if not isinstance(obligation.finding, bounds_messages.Outside):
-            continue
-        if analysis_domain.never(obligation.domain, [obligation.wrong]):
-            continue
+    for obligation in _may_be_outside(proc):
         others = (*obligation.domain.iterators, *obligation.domain.bound)
         text = conjunction((*obligation.domain.constraints, f"({obligation.wrong})"))
         if others:
@@ -174,16 +170,20 @@ def failing_sizes(proc: ir.Proc) -> isl.Set | None:
 def failing_scripts(proc: ir.Proc) -> Iterator[str]:
     """For each access that leaves its variable at some sizes, a script that declares the sizes
     first and has a solution at those sizes."""
-    for obligation in _obligations(proc):
+    for obligation in _may_be_outside(proc):
         domain, wrong = obligation.domain, obligation.wrong
-        if isinstance(obligation.finding, bounds_messages.Outside) and not analysis_domain.never(
-            domain, [wrong]
-        ):
-            script = analysis_domain.question(
-                map(identifier, domain.variables), (*domain.constraints, wrong)
-            )
-            if script is not None:
-                yield script
+        script = analysis_domain.question(
+            map(identifier, domain.variables), (*domain.constraints, wrong)
+        )
+        if script is not None:
+            yield script
+
+
+def _may_be_outside(proc: ir.Proc) -> Iterator[Bound]:
+    """Yields the bounds that do not hold at all sizes; the solver is asked about all together."""
+    asked = [o for o in _obligations(proc) if isinstance(o.finding, bounds_messages.Outside)]
+    held = analysis_domain.never_each((o.domain, [o.wrong]) for o in asked)
+    return (o for o, holds in zip(asked, held, strict=True) if not holds)
 
 
 @lru_cache(maxsize=1024)

@@ -48,12 +48,22 @@ def last_instance_at(path: Path, values: tuple[int, ...]) -> Instance:
 
 
 class Search:
-    """The instances of one operation that touch an element, by one of some accesses."""
+    """The instances of one operation that touch an element, by one of some accesses.
 
-    def __init__(self, path: Path, accesses: tuple[Access, ...], element: tuple[int, ...]) -> None:
+    With an instant `after` those that come later alone.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        accesses: tuple[Access, ...],
+        element: tuple[int, ...],
+        after: When = (),
+    ) -> None:
         self._path = path
         self._accesses = accesses
         self._element = element
+        self._after = after
         self._left = PATIENCE
         self._forms: dict[CExpr, Affine] = {}
 
@@ -75,12 +85,16 @@ class Search:
                 return
             end = end[1:] if place == end[0] else None
         when = (*when, place)
+        if when < self._after[: len(when)]:
+            return
         match op:
             case Loop():
                 last = evaluate(op.hi, sigma) - 1
                 if end is not None:
                     last = min(last, end[0])
                 for y in range(last, evaluate(op.lo, sigma) - 1, -1):
+                    if (*when, y) < self._after[: len(when) + 1]:
+                        return
                     self._left -= 1
                     if self._left < 0:
                         raise TooLong

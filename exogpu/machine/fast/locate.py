@@ -15,7 +15,7 @@ from itertools import islice, takewhile
 from typing import Final, assert_never
 
 from exogpu.amir import nodes as amir
-from exogpu.amir.walk import Path, accesses_of, begins_tasks, operations, path_to
+from exogpu.amir.walk import Path, accesses_of, begins_tasks, operations, path_to, paths
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import BarrierMechanism, Sym
 from exogpu.machine.fast.events import (
@@ -70,17 +70,20 @@ def _candidates(
     """
     body, name = program.body, _variable(violation)
 
-    def instances_before(op: amir.Op, end: When) -> Iterator[Instance]:
-        accesses = tuple(a for a in accesses_of(op) if a.name == name)
-        return Search(path_to(body, op), accesses, violation.index).instances_before(end, sigma)
-
     end = last_instance_at(path_to(body, violation.check), _values(violation)).when
+
+    def instances(op: amir.Op, path: Path, after: When) -> Iterator[Instance]:
+        """The instances between two instants, the last one first."""
+        accesses = tuple(a for a in accesses_of(op) if a.name == name)
+        return Search(path, accesses, violation.index, after).instances_before(end, sigma)
+
     fresh: When = ()
-    for op in operations(body):
-        if _kills(op, violation):
-            fresh = max(fresh, next((i.when for i in instances_before(op, end)), ()))
+    kills = [path for path in paths(body) if _kills(path[-1][1], violation)]
+    for path in reversed(kills):  # the last one, as a rule, leaves nothing to look for
+        fresh = max(fresh, next((i.when for i in instances(path[-1][1], path, fresh)), ()))
     assert violation.record is not None
-    found = takewhile(lambda i: i.when > fresh, instances_before(violation.record, end))
+    of_record = instances(violation.record, path_to(body, violation.record), fresh)
+    found = takewhile(lambda i: i.when > fresh, of_record)
     return tuple(islice(found, CANDIDATES))[::-1]
 
 
