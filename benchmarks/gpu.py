@@ -37,7 +37,7 @@ PROBES: Final = 4
 FAR: Final = 1.3
 TRAINING: Final = "training"
 ROWS: Final = 16
-"""Of each matrix that are checked against float64."""
+"""The rows of each matrix that are checked against float64."""
 SPLITS: Final = 64
 """Slices of K at most, of at least 128 columns each."""
 LIBRARIES: Final = ("cuBLAS", "cuBLASLt")

@@ -44,7 +44,7 @@ SHARES: Final = {
     "issued": r"sm(sp)?__(issue_active|inst_issued)\.avg\.pct",
     "warps": r"sm__warps_active\.avg\.pct",
 }
-"""What each share of a peak is called there."""
+"""The name of each share of a peak there."""
 STALL: Final = re.compile(r"smsp__average_warps_issue_stalled_(\w+?)_per_issue_active\.ratio")
 
 Arrays = dict[str, Any]

@@ -20,12 +20,12 @@ sys.path.insert(0, str(ROOT))
 
 Run = Callable[[], object]
 Problem = tuple[str, str, float, dict[str, Run]]
-"""What is timed: its name, its size, the operations or bytes, and each way to do it."""
+"""A timed problem: its name, its size, the operations or bytes, and each way to do it."""
 
 RATES: Final = (
     "Rates are of the bytes that must be read and written once; `copy` is torch's copy of as many."
 )
-"""What stands over the table of `rates`."""
+"""The text over the table of `rates`."""
 
 
 def options(about: str, name: str) -> argparse.Namespace:

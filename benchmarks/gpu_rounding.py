@@ -28,7 +28,7 @@ NANS: Final = (0x7F800000, 0x7FC00000, 0x7FBFC000)
 SIZES: Final = ((512, 16384), (1024, 4096), (4096, 4096))
 """Rows and columns, and K."""
 NAN: Final = 0x7FFFE000
-"""What every NaN becomes."""
+"""The bits of every NaN."""
 
 
 def patterns() -> np.ndarray[Any, Any]:

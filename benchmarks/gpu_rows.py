@@ -32,7 +32,7 @@ ROWS = (1, 7, 8, 133, 1000)
 TIMED = (1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
 """Columns of the rows that are timed."""
 ELEMENTS = 1 << 27
-"""Of the arrays that are timed: far more than the L2 cache has."""
+"""The elements of the arrays that are timed: far more than the L2 cache has."""
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 ROUNDED = {"f32": 0.0, "bf16": 2.0**-8}
 NORMS = ("softmax", "rms_norm", "layer_norm")
@@ -42,7 +42,7 @@ TILED = ((1, 1, 1), (1, 64, 64), (3, 65, 127), (2, 1000, 33), (1, 4096, 4100), (
 """Extents of transposes that are checked."""
 TRANSPOSED = ((1, 8192, 16384), (1, 10000, 10000), (64, 1024, 2048))
 STENCILLED = ((8192, 16384), (10000, 10000))
-"""Those that are timed, and of stencils."""
+"""The arrays that are timed, and those of stencils."""
 
 Tensors = dict[str, torch.Tensor]
 Kernels = Callable[[str], Kernel]

@@ -34,7 +34,7 @@ BEGIN, END = "<!-- prover: begin -->\n", "<!-- prover: end -->\n"
 MODULES = ("gemm_sm90", "gemm_splitk_sm90", "gemm_sm80", "gemv")
 
 SIZES = {"L": 2, "M": 4096, "N": 4096, "K": 4096, "cluster_K": 4096, "K_split": 4}
-"""What --sizes asserts, before it is scaled."""
+"""The sizes of --sizes, before they are scaled."""
 
 COLUMNS = ("front", "ISL", "Z3", "total", "wall")
 

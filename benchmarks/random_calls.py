@@ -82,7 +82,7 @@ class Call:
 
 
 Checked = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""What was found, what is wanted in float64, and how far they may be apart."""
+"""The results, those wanted in float64, and how far they may be apart."""
 Made = tuple[Callable[[], Any], Callable[[], list[Checked]]]
 
 

@@ -17,7 +17,7 @@ from exogpu.report.markdown import markdown
 from exogpu.report.page import html
 
 SECONDS, BYTES = 5.0, 2_000_000
-"""What a report may take."""
+"""The limits of a report."""
 
 KERNELS = {
     **GEMM,

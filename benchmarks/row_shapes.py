@@ -21,7 +21,7 @@ SHAPES = (
 )
 
 BLOCKS = {f"{rows}x{columns}": (rows, columns) for rows, columns in ((4, 2), (8, 2), (4, 4))}
-"""Of transposes: warps of a CTA, rows and columns of them."""
+"""The shapes of transposes: warps of a CTA, rows and columns of them."""
 
 STENCILS = {f"{step}x{warps}": (step, warps) for step, warps in ((8, 8), (8, 16), (12, 8), (16, 8))}
 """Rows of a thread, and warps of a CTA."""

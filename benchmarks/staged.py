@@ -29,7 +29,7 @@ SINGLES = (
     (1, 1, 128, 192, 3, 6, 2),
     (2, 1, 128, 256, 4, 2, 1),
 )
-"""Of tf32: cluster, rows, columns, ring, buffers, unread."""
+"""The shapes of tf32: cluster, rows, columns, ring, buffers, unread."""
 HALVES = (
     (1, 1, 128, 256, 4, 2, 1),
     (1, 1, 128, 256, 4, 2, 0),
@@ -37,7 +37,7 @@ HALVES = (
     (2, 1, 128, 256, 4, 2, 1),
 )
 BESIDE = ((1, 1, 128, 256), (2, 1, 128, 256), (1, 2, 256, 192))
-"""What stores from registers."""
+"""The shapes that store from registers."""
 
 
 def _staged(one: tuple[int, ...], dtype: object) -> Procedure:

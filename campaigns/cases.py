@@ -33,7 +33,7 @@ class Options:
     seconds: float | None = None
     """For one case on this machine; a worker that takes longer is killed."""
     folder: Path | None = None
-    """Of the journal, where it is not `Journal.folder`."""
+    """The folder of the journal, where it is not `Journal.folder`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ SHARES: Final[Mapping[str, int]] = {
     "relays": 5,
     "windows": 6,
 }
-"""Of a hundred programs, how many have a shape."""
+"""The number of a hundred programs that have a shape."""
 
 RUNNING: Final[Mapping[str, int]] = {"resident": 30, "slots": 30, "relays": 40}
 """The same of rings that run on."""
@@ -64,7 +64,7 @@ TITLES: Final[Mapping[str, str]] = {
     "running": "rings that run on",
     "further": "values from memory, roles, clusters",
 }
-"""Of the pages of groups; of the others their word."""
+"""The titles of the pages of groups; of the others their word."""
 
 EVERY: Final = tuple(dict.fromkeys((*SHARES, *RUNNING, *REACH, *FURTHER)))
 

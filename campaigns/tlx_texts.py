@@ -63,7 +63,7 @@ TUTORIALS: Final = (
         for drains in (False, True)
     ),
 )
-"""What is checked, by its name in the folder."""
+"""The checked kernels, by their names in the folder."""
 
 
 def drained(source: str) -> str:

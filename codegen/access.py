@@ -24,9 +24,9 @@ class Operand:
     """Elements from one index to the next, a window dimension each."""
     dtype: str = "float"
     scale: str = ""
-    """Of a wgmma accumulator: the variable that is 0 before the product that overwrites it."""
+    """The variable of a wgmma accumulator that is 0 before the product that overwrites it."""
     extents: tuple[tuple[ir.CExpr, ...], ...] = ()
-    """What each stride is the product of, in memory."""
+    """The factors of each stride, in memory."""
 
     @property
     def ld(self) -> str:

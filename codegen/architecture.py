@@ -40,7 +40,8 @@ SM90_TIMELINES: Final[QualSet] = frozenset(
         QualTL.WG_0,
     }
 )
-"""Of TMA and wgmma: what synchronises their accesses exists where they do."""
+"""The timelines of TMA and wgmma: mechanisms that synchronise their accesses exist where they
+do."""
 
 
 def check_arch(arch: str) -> None:

@@ -31,7 +31,7 @@ class Row:
     text: str
     """C++ with PTX; fields in braces are filled in by the code generator."""
     section: str
-    """Of the PTX ISA."""
+    """The section of the PTX ISA."""
     why: str
 
 

@@ -37,7 +37,7 @@ class Lowering:
     second: SyncTL
     rows: tuple[str, ...]
     trailing: bool = False
-    """Whether the accesses are a load's, which trail on the barrier, and no Arrive's."""
+    """The accesses are a load's, which trail on the barrier, and no Arrive's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Claim:
     sequence: Lowering
     before: guarantees.Kind
     carried: guarantees.Facts
-    """What an earlier synchronisation has shown of the first access; empty: nothing, it is the
-    executing threads' own."""
+    """The facts that an earlier synchronisation has shown of the first access; empty: none, it is
+    the executing threads' own."""
     after: guarantees.Kind
     level: Level
 

@@ -33,7 +33,7 @@ class Checked:
 
     how: How
     sizes: Mapping[str, int] | None
-    """Those of `at sizes`."""
+    """The sizes of `at sizes`."""
     policy: Policy | None
     """None where it was not checked."""
     certificate: str | None
@@ -41,7 +41,7 @@ class Checked:
     depths: Mapping[str, int] = field(default_factory=dict)
     """Ring depths that the proof found, by mbarrier."""
     waits: tuple[str, ...] = ()
-    """How many arrivals Awaits of flags wait for (`Proof.waits`)."""
+    """The numbers of arrivals for which Awaits of flags wait (`Proof.waits`)."""
 
     def to_json(self) -> Json:
         """The manifest's `checked`."""

@@ -46,7 +46,7 @@ class Control:
     threads: set[Sym] = field(default_factory=set)
     """Iterators that divide threads: a thread has one value of each."""
     noted: dict[ir.CExpr, Span] = field(default_factory=dict)
-    """What was written, and where it stands: see `exogpu.codegen.fits_int32`."""
+    """The arithmetic that was written, and its place: see `exogpu.codegen.fits_int32`."""
     distances: dict[tuple[ir.CExpr, ...], Span] = field(default_factory=dict)
     """Products of extents that helper functions are told as `int`, and where."""
 

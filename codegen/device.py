@@ -53,7 +53,7 @@ class Path:
 
     group: str
     by_role: bool
-    """Whether the launch has several warp groups, each on a path of its own."""
+    """The launch has several warp groups, each on a path of its own."""
     first: int = 0
     """Number of the group's first warp; it has `count`."""
     count: int = 0

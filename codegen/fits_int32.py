@@ -26,7 +26,7 @@ Range: TypeAlias = tuple[int, int]
 INT: Final[Range] = (-(1 << 31), (1 << 31) - 1)
 LONG_LONG: Final[Range] = (-(1 << 63), (1 << 63) - 1)
 EVALUATED: Final[Range] = (-(1 << 126), (1 << 126) - 1)
-"""What the launch can evaluate: its arithmetic has 128 bits."""
+"""The range that the launch can evaluate: its arithmetic has 128 bits."""
 
 
 def size_ranges(proc: ir.Proc) -> dict[Sym, Range]:

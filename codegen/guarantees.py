@@ -20,7 +20,7 @@ Place = Literal["fragment", "accumulator", "shared", "global"]
 """Registers of wgmma are fragments of A or accumulators: no variable is both."""
 REGISTERS: Final = frozenset[Place]({"fragment", "accumulator"})
 Proxy = Literal["generic", "async", "wgmma", "flag"]
-"""What accesses go through: wgmma's own register accesses are asynchronous without a proxy, and
+"""The proxy of accesses: wgmma's own register accesses are asynchronous without a proxy, and
 scale-d is a flag in a register of the program."""
 
 
@@ -94,7 +94,7 @@ class Effect:
     """The effect of a row on accesses: it needs the facts `asks`, and adds `gives`."""
 
     timelines: str
-    """Of the accesses, by their short names, or "all"."""
+    """The timelines of the accesses, by their short names, or "all"."""
     asks: Facts
     gives: Facts
 

@@ -188,7 +188,7 @@ class _Turn(Enum):
 
 
 States = frozenset[_Turn]
-"""Those of some execution."""
+"""The states of some execution."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ MAPPED_TYPE: Mapping[DataType, int] = {
 """CUtensorMapDataType, which has one type of bytes: copies are the same, and sums are refused."""
 
 MAPPED_TF32: Final = 11
-"""That of f32 which is rounded to tf32."""
+"""The type of a map of f32 that is rounded to tf32."""
 
 SWIZZLE: Mapping[int, int] = {0: 0, 32: 1, 64: 2, 128: 3}
 """CUtensorMapSwizzle, by bytes."""
@@ -96,8 +96,8 @@ class Host:
     copied: frozenset[Sym]
     """Memory of the host that calls of the stream access (decision `host-lifetime`)."""
     dependents: bool
-    """Whether a launch depends on another: then `launched` says whether the last thing on the
-    stream was a kernel that had tasks."""
+    """A launch depends on another: then `launched` says if the last thing on the stream was a
+    kernel that had tasks."""
 
 
 def host_files(text: HostText) -> HostFiles:

@@ -54,11 +54,11 @@ class Kernel:
     """The last parameters."""
     dependent: bool
     together: bool
-    """Whether all of its CTAs must be on the device at a time: their tasks wait for each other."""
+    """All of its CTAs must be on the device at a time: their tasks wait for each other."""
     level: bool
-    """Whether it has no more clusters than take its tasks in as many rounds."""
+    """It has no more clusters than take its tasks in as many rounds."""
     limits: tuple[ir.CExpr, ...]
-    """Of sizes: what must fit `int`, beside the sizes themselves."""
+    """The limits of sizes: values that must fit `int`, beside the sizes themselves."""
     distances: tuple[tuple[ir.CExpr, ...], ...]
     """Extents whose product must."""
 
@@ -75,7 +75,7 @@ class Source:
     followed: frozenset[ir.DeviceFunction]
     """The launches that a dependent one follows."""
     written: frozenset[Sym]
-    """What any of the launches writes."""
+    """The variables that any of the launches writes."""
     waits: Mapping[ir.Await, Wait]
     """By Await of a flag, for how many arrivals."""
 

@@ -122,30 +122,30 @@ class Ring:
     """The dimensions that a CTA indexes."""
     extents: tuple[int, ...]
     warps: bool
-    """Whether whole warps arrive: one lane of each, for all."""
+    """Whole warps arrive: one lane of each, for all."""
     count: int
     """Arrivals that complete a phase."""
     trailing: bool
-    """Whether instructions signal it, by bytes."""
+    """Instructions signal it, by bytes."""
     targets: Mapping[ir.Arrive, tuple[int, ...]]
     """By the rank of the arriving CTA, a mask of the CTAs whose mbarriers it signals."""
     remote: bool
-    """Whether threads of other CTAs arrive on it.  Bytes that other CTAs send do not count: they
-    land in this CTA's memory, and the mbarrier beside them tells when."""
+    """Threads of other CTAs arrive on it. Bytes that other CTAs send do not count: they land in
+    this CTA's memory, and the mbarrier beside them tells when."""
     before: QualSet
     """The timelines of accesses that an Arrive, or an instruction that trails, orders."""
     copies: bool
-    """Whether the Arrives order each thread's cp.async alone, and wait for none of them."""
+    """The Arrives order each thread's cp.async alone, and wait for none of them."""
     arrivals_shared: bool = False
-    """Whether several roles arrive on its one element: all threads count what each does."""
+    """Several roles arrive on its one element: all threads count what each does."""
     awaits_shared: bool = False
-    """Whether several roles await it, likewise."""
+    """Several roles await it, likewise."""
     arrives_on_one: bool = False
-    """Whether each thread arrives on one element only: it keeps one total, not one an element."""
+    """Each thread arrives on one element only: it keeps one total, not one an element."""
     awaits_one: bool = False
-    """Whether each thread awaits one element only, likewise."""
+    """Each thread awaits one element only, likewise."""
     every: bool = False
-    """Whether each thread of the warps arrives, not one for all: what a race checker follows."""
+    """Each thread of the warps arrives, not one for all: a race checker follows that."""
     roles: Roles = NO_ROLES
     """The dimensions along which all elements are one mbarrier."""
 

@@ -39,14 +39,14 @@ _EMITTED: Final = """
     exp expf exp2 log logf sqrt sqrtf tanh tanhf erf erff fma fmaf fminf fmaxf
     wrong_index wrong_index_told
 """
-"""What the text of kernels and of the CPU part declares or calls by these names; the variables of
-the helpers."""
+"""The names that the text of kernels and of the CPU part declares or calls; the variables of the
+helpers."""
 
 TEMPLATE: Final = """
     stream stream_ status_ arguments sizes launch encode tasks wide fits elements host_array
     DeviceArray HostArray launched task_count check message_ length_ How exogpu_host
 """
-"""What the template of the CPU part declares."""
+"""The names that the template of the CPU part declares."""
 
 _MACROS: Final = """
     BIG_ENDIAN BUFSIZ BYTE_ORDER CHAR_BIT EOF EXIT_FAILURE EXIT_SUCCESS HUGE_VAL INFINITY
@@ -164,7 +164,7 @@ class Names:
     _scopes: list[set[str]] = field(default_factory=lambda: [set()])
     _spelling: dict[Sym, str] = field(default_factory=dict)
     _spelled: list[set[Sym]] = field(default_factory=lambda: [set()])
-    """What was spelled since each recording began, the innermost last."""
+    """The names spelled since each recording began, the innermost last."""
 
     def __post_init__(self) -> None:
         for builtin in (THREAD, WARP, LANE, CTA):

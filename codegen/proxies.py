@@ -36,16 +36,17 @@ class Proxies:
     other CTA accesses what both do, it is the CTA's: the window of the cluster takes 0.3 us
     longer."""
     freed_space: str
-    """That of a proxy fence at a free: copies of other CTAs may be the next to access the bytes."""
+    """The state space of a proxy fence at a free: copies of other CTAs may be the next to access
+    the bytes."""
     across: bool
-    """Whether a CTA accesses global memory through the async proxy that others, with which it
-    synchronises, have accessed through either: it has a fence of its own after it has waited."""
+    """A CTA accesses global memory through the async proxy that others, with which it synchronises,
+    have accessed through either: it has a fence of its own after it has waited."""
     groups: frozenset[str]
     """The warp groups that access memory through the generic proxy, or are told of such accesses of
     other CTAs: by a flag, or by the end of a launch."""
     sources: bool
-    """Whether bulk stores need not be waited for beyond the reads of their sources: nothing else
-    in the launch accesses what they store, and no two of a task store one element."""
+    """Bulk stores need not be waited for beyond the reads of their sources: nothing else in the
+    launch accesses their targets, and no two of a task store one element."""
 
 
 def proxies(

@@ -50,9 +50,9 @@ class HeaderText:
     sizes: tuple[str, ...]
     """The control parameters."""
     conditions: tuple[str, ...]
-    """What the sizes must satisfy, as C."""
+    """The conditions on the sizes, as C."""
     arrays: tuple[str, ...]
-    """What each pointer points to, in words."""
+    """The array behind each pointer, in words."""
     contracts: tuple[ContractText, ...] = ()
 
 
@@ -66,7 +66,7 @@ class HostText:
     """Pointers to device memory."""
     body: tuple[str, ...]
     maps: bool
-    """Whether it makes tensor maps."""
+    """It makes tensor maps."""
     copies: bool
     """True if the stream copies host memory of its own."""
 

@@ -41,7 +41,7 @@ _OPERATOR: Final[Mapping[scalars.Function, int]] = {
     "*": _PRODUCT,
     "/": _PRODUCT,
 }
-"""How tightly operators bind."""
+"""The strength by which operators bind."""
 
 _CALL: Final[Mapping[tuple[scalars.Function, DataType], str]] = {
     ("exp", DataType.F32): "expf",

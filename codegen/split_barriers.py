@@ -27,9 +27,9 @@ class Counters:
     arrived: Sym
     awaited: Sym
     left: Sym
-    """Of the Awaits that skip, how many are still to come, since the variable's allocation."""
+    """The Awaits that skip and are still to come, since the variable's allocation."""
     bytes: Sym
-    """That trail on the next arrival."""
+    """The bytes that trail on the next arrival."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Barriers:
     mechanisms: Mechanisms
     rings: Mapping[Sym, Ring]
     offsets: Mapping[Sym, int]
-    """Of rings in shared memory."""
+    """The offsets of rings in shared memory."""
     unwritten: frozenset[ir.Arrive]
     """Arrives with nothing to publish to other CTAs."""
     completing: frozenset[ir.Arrive]
     """Arrives whose phase waits for all TMA loads that their threads have started."""
     turns: Turns
-    """Of the cluster's barrier."""
+    """The turns of the cluster's barrier."""
     slots: SlotCounters
     named: Mapping[Sym, Split]
     names: Names

@@ -39,23 +39,23 @@ class Storage:
     tile_rank: int = 0
     """Trailing dimensions that the tile fills."""
     held: Fragment | None = None
-    """Of a register tile, in which register an element is, where that is known."""
+    """The place of an element of a register tile in registers, where that is known."""
     packed: bool = False
-    """Whether a register has two elements: 16-bit numbers that wgmma multiplies."""
+    """A register has two elements: 16-bit numbers that wgmma multiplies."""
     swizzle: int = 0
     of_cluster: bool = False
-    """Whether each CTA of a cluster has a part of it, which the others may access, too."""
+    """Each CTA of a cluster has a part of it, which the others may access, too."""
     own: frozenset[ir.Access] = frozenset()
-    """Of such memory, the accesses that each CTA makes of its own part alone."""
+    """The accesses that each CTA makes of its own part of such memory alone."""
     scale: Sym | None = None
-    """Of a wgmma accumulator: its scale-d, 0 where the next product overwrites it."""
+    """The scale-d of a wgmma accumulator: 0 where the next product overwrites it."""
     pinned: bool = False
-    """Whether wgmma reads or writes it, after the statement that starts it: what is computed with
-    its registers stays on its side of what is waited for."""
+    """A wgmma reads or writes it after the statement that starts it: computations with its
+    registers stay on their side of the wait."""
     flag: bool = False
-    """Whether it is no data, but the counts of a flag: one word an element."""
+    """It is no data, but the counts of a flag: one word an element."""
     reshaped: bool = False
-    """Whether wgmma of several shapes accumulate in it: they are in order only over fences."""
+    """Products of wgmma of several shapes accumulate in it: they are in order only over fences."""
 
     @property
     def extents(self) -> tuple[int, ...]:

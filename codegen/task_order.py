@@ -97,7 +97,7 @@ class Hilbert:
 TaskOrder: TypeAlias = Lexicographic | Grouped | Hilbert
 
 MOST_ROWS: Final = (1 << 31) - 1
-"""Of a band: kernels compute with 32 bits."""
+"""The rows of a band: kernels compute with 32 bits."""
 
 PROCESSORS: Final = 128
 """Multiprocessors of a large GPU, about: the CTAs that run at the same time."""

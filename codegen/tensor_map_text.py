@@ -36,11 +36,11 @@ class Transfer:
     """Pointer to the box in this CTA's shared memory."""
     tensor: str
     coordinates: str
-    """Of the box, the innermost dimension first."""
+    """The coordinates of the box, the innermost dimension first."""
     ctas: str
     """Mask of the CTAs that receive it."""
     bytes: int
-    """That land in this CTA's shared memory by all boxes of the call."""
+    """The bytes that land in this CTA's shared memory by all boxes of the call."""
 
 
 def mapped(call: ir.CallInstr) -> tuple[TensorMap, ir.Access, int] | None:

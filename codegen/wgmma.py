@@ -19,9 +19,9 @@ class Product:
     """A helper function, as its name tells it."""
 
     registers: bool
-    """Whether A is in registers."""
+    """A is in registers."""
     mn_major: bool
-    """Whether B is stored K x N, by rows of N."""
+    """B is stored K x N, by rows of N."""
     kind: str
     columns: int
 

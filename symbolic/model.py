@@ -126,7 +126,7 @@ class Placed:
         self.barriers = tuple(
             v.name for v in program.variables if v.mechanism is not None and self.uses[v.name]
         )
-        """Those that are used."""
+        """The barriers that are used."""
         self._least: dict[Sym, int] = {}
         self._numbered: dict[Sym, bool] = {}
 

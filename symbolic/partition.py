@@ -23,7 +23,7 @@ class Topic:
     variable: Sym | None
     """None of what must hold whenever a statement is executed."""
     phase: bool = False
-    """Of an mbarrier, PHASE alone; else all but that."""
+    """PHASE of an mbarrier alone; else all but that."""
 
 
 Share: TypeAlias = frozenset[Topic]

@@ -60,14 +60,14 @@ class Part:
     units: tuple[int, ...]
     """The places, among all, of those whose obligations these are."""
     of: int
-    """How many units the program has."""
+    """The number of units that the program has."""
     answered: tuple[tuple[int, Answered], ...]
     """Each with the place of its unit among all."""
     undecided: tuple[float, Undecided] | None
     """Why the first unit of them that is not proved is not."""
     witness: Witness | None
     depths: Mapping[Sym, int | None]
-    """Of the mbarriers, those at which PHASE was analysed."""
+    """The depths of the mbarriers, at which PHASE was analysed."""
     isl_seconds: float
     smt_seconds: float
 

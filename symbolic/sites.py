@@ -36,11 +36,11 @@ class Site:
     path: tuple[int, ...]
     """Position within the program, within each enclosing loop's body: one more than loops."""
     task: int | None
-    """How many of the loops identify the task; None outside every task."""
+    """The number of loops that identify the task; None outside every task."""
     residence: Residence | None = None
-    """Of the launch that it stands in, where memory resides there."""
+    """The residence of its launch, where memory resides there."""
     iterators: tuple[Sym, ...] = field(init=False)
-    """Of its loops."""
+    """The iterators of its loops."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "iterators", tuple(loop.iterator for loop in self.loops))

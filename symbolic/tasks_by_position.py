@@ -61,7 +61,7 @@ class Residence:
     """Over the positions; the loops of its tasks stand in it, one in the other."""
     tasks: tuple[amir.Loop, ...]
     depth: int
-    """How many loops are around the launch."""
+    """The number of loops around the launch."""
     count: ir.ControlParam
     chosen: tuple[ir.BExpr, ...] = ()
     """The conditions around all that its tasks do: positions are of tasks in which they hold."""
@@ -79,7 +79,7 @@ class Positions:
     program: amir.Program
     residences: tuple[Residence, ...] = ()
     beside: Mapping[amir.Op, Residence] | None = None
-    """Of operations of these launches outside of tasks."""
+    """The residence of operations of these launches outside of tasks."""
 
 
 def positions(program: amir.Program) -> Positions:
@@ -113,7 +113,8 @@ class _Positions:
     def __init__(self, resident: set[Sym], given: set[Sym]) -> None:
         self.resident = resident
         self.given = given
-        """What is allocated around all tasks, or nowhere: arrays of the host and of the caller."""
+        """The variables that are allocated around all tasks, or nowhere: arrays of the host and of
+        the caller."""
         self.found: list[Residence] = []
         self.beside: dict[amir.Op, Residence] = {}
 

@@ -12,15 +12,16 @@ class Order:
 
     seed: int = 0
     eager: float = 0.1
-    """How often an asynchronous operation goes on while threads can: at 0 copies and products are
-    as late as they may be, at 1 they are done at once."""
+    """The share of turns in which an asynchronous operation goes on while threads can: at 0 copies
+    and products are as late as they may be, at 1 they are done at once."""
     fickle: float = 0.02
-    """How often any thread goes on in the place of the one with the highest priority."""
+    """The share of turns in which any thread goes on in the place of the one with the highest
+    priority."""
     clusters: int | None = None
-    """How many clusters take the tasks; None: one a task."""
+    """The number of clusters that take the tasks; None: one a task."""
     ahead: bool = False
-    """Whether a dependent launch begins before the one before it, as if that had only begun, and
-    runs until it waits."""
+    """A dependent launch begins before the one before it, as if that had only begun, and runs until
+    it waits."""
 
 
 ORDERS: Final = (

@@ -51,7 +51,7 @@ _HELPER = re.compile(
     re.S | re.M,
 )
 _MACRO = re.compile(r"^#(?:define|undef) (?:.*\\\n)*.*\n", re.M)
-"""Of helper functions, which the emulator has in its own way."""
+"""The macros of helper functions, which the emulator has in its own way."""
 _ON_DEVICE = re.compile(r"#if(?:def)? __CUDA_ARCH__.*?\n.*?#else\n(.*?)#endif\n", re.S)
 _NAME = re.compile(r"__forceinline__[^(]*?(\w+)\(")
 _WGMMA = re.compile(

@@ -26,7 +26,7 @@ class Making:
     sizes: dict[str, int] = field(default_factory=dict)
     """The sizes in use, with what each has to be a multiple of."""
     elements: int = 0
-    """Of the arrays, a task."""
+    """The elements of the arrays, a task."""
     count: int = 0
 
     def name(self, stem: str) -> str:

@@ -288,7 +288,7 @@ def _on_the_cpu(m: Making) -> list[Node]:
 # --- sizes ------------------------------------------------------------------------------------
 
 MOST_ELEMENTS = 16_000
-"""Of the arrays at the largest sizes, where the smallest do not have more."""
+"""The elements of the arrays at the largest sizes, where the smallest do not have more."""
 
 
 def _sizes(m: Making) -> tuple[Mapping[str, int], ...]:

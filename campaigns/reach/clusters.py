@@ -13,8 +13,8 @@ LANES: Final = 32
 FENCE: Final = "Fence(cuda_in_order, cuda_in_order)"
 
 NOTHING, WARP, CTA, CLUSTER, SPLIT = range(5)
-"""What follows a step: nothing, a Fence of a warp, of a CTA or of the cluster, or an Arrive and an
-Await of the cluster."""
+"""The statement after a step: nothing, a Fence of a warp, of a CTA or of the cluster, or an Arrive
+and an Await of the cluster."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ PARTNERS = (
     ("({m} + 8) % 16", "{n}"),
     ("({m} + 8) % 16", "{n} + 1 - 2 * ({n} % 2)"),
 )
-"""What a thread holds besides an element of the accumulator."""
+"""The elements that a thread holds besides an element of the accumulator."""
 
 
 def fragments(m: Making, step: Step) -> Use:

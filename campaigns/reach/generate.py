@@ -47,7 +47,7 @@ class Shape:
 
     meaning: str
     share: int
-    """Of a hundred programs, how many."""
+    """The number of programs of a hundred."""
     make: Callable[[Making], list[Node]]
     sizes: tuple[Sizes, ...] = SMALL
 
@@ -58,7 +58,7 @@ USES: Final[Mapping[MakeUse, int]] = {
     atomics.atomics: 2,
     stores.stores: 2,
 }
-"""What is done with tiles, and how often it is done beside something else."""
+"""Uses of tiles, and how often each is made beside something else."""
 
 
 def with_tiles(use: MakeUse) -> Callable[[Making], list[Node]]:
@@ -135,7 +135,7 @@ from exogpu.isa.rows import *
 )
 
 TRIES: Final = 8
-"""Of mistakes, until a program is well-formed; the last try has none."""
+"""Tries of mistakes, until a program is well-formed; the last try has none."""
 
 
 def generated(shape: str, seed: int) -> programs.Program:

@@ -13,7 +13,7 @@ LANES: Final = 32
 ACCUMULATOR: Final = (16, 8)
 """Rows and columns of a tile that goes through mma.sync."""
 SMALL: Final = (8, 4)
-"""Of others: 128 bytes, the least that TMA takes."""
+"""The sides of other tiles: 128 bytes, the least that TMA takes."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ class Fill:
     before: str
     """The timeline on which the tile has to be empty."""
     trailing: bool = False
-    """Whether `{full}` stands in the body for the barrier that it completes on."""
+    """The body has `{full}` in place of the barrier that it completes on."""
 
 
 def by_threads(m: Making, step: Step) -> Fill:
@@ -59,6 +59,6 @@ def by_tma(m: Making, step: Step) -> Fill:
 
 
 BY_BARRIER: Final[tuple[Callable[[Making, Step], Fill], ...]] = (by_threads, by_cp_async, by_tma)
-"""Those that an mbarrier hands over."""
+"""The fills that an mbarrier hands over."""
 BY_FENCE: Final = BY_BARRIER[:2]
-"""Those that a Fence hands over."""
+"""The fills that a Fence hands over."""

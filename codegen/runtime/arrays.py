@@ -37,7 +37,7 @@ TYPESTR: Final[Mapping[str, tuple[str, ...]]] = {
 too, for libraries that do not have the type.  E and F are ours: of 8 bits, and told which."""
 
 _EIGHTS: Final = {"float8_e4m3fn": "|E1", "float8_e5m2": "|F1"}
-"""Of floats of 8 bits, by the names that torch gives them."""
+"""The type strings of floats of 8 bits, by the names that torch gives them."""
 
 ITEM_SIZE: Final[Mapping[str, int]] = {
     dtype: int(typestrs[0][2:]) for dtype, typestrs in TYPESTR.items()
@@ -61,9 +61,9 @@ class Array:
     stream: int | None
     """The stream on which it is being made; None where its library says nothing."""
     host: bool
-    """Whether it is numpy's: it is copied to the device, and back if it is written."""
+    """The array is numpy's: it is copied to the device, and back if it is written."""
     value: bytes | None = None
-    """Of what a launch takes by value: the elements."""
+    """The elements of an argument that a launch takes by value."""
 
     @property
     def bytes(self) -> int:
@@ -184,7 +184,7 @@ def check_writes(arrays: Mapping[str, Array], written: Iterable[str]) -> None:
 # Checks the proof's assumptions about the contents of arrays on the CPU, for debugging.
 
 _CODES: Mapping[str, str] = {"i32": "i", "i64": "q"}
-"""Of Python's memoryviews, by the types that indices have."""
+"""The codes of Python's memoryviews, by the types that indices have."""
 
 
 def check_contracts(

@@ -156,7 +156,7 @@ _FORMAT: Final[Mapping[str, str]] = {
     "ui16": "<H",
     "ui64": "<Q",
 }
-"""Of `struct`."""
+"""The formats of `struct`."""
 
 
 def value_of(name: str, value: object, dtype: str) -> Array:

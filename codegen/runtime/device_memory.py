@@ -90,7 +90,7 @@ _Managed._fields_ = (
 )
 
 _given: Final[dict[int, tuple[object, ...]]] = {}
-"""What somebody else has, by its address, until its deleter is called."""
+"""The objects that somebody else has, by address, until their deleters are called."""
 
 
 def capsule(view: View, place: tuple[int, int], free: Callable[[], None]) -> object:
@@ -240,7 +240,7 @@ _TYPE: Final[Mapping[str, int]] = {
 """CUtensorMapDataType, which has one type of bytes: copies are the same, and sums are refused."""
 
 _TF32: Final = 11
-"""That of f32 which is rounded to tf32."""
+"""The type of a map of f32 that is rounded to tf32."""
 
 _SWIZZLE: Final[Mapping[int, int]] = {0: 0, 32: 1, 64: 2, 128: 3}
 """CUtensorMapSwizzle, by bytes."""

@@ -86,7 +86,7 @@ class _Ready:
     tasks: int
     arguments: list[ctypes._CData]
     early: bool
-    """Whether it may begin before the kernel right before it has ended."""
+    """It may begin before the kernel right before it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,8 @@ class Kernel:
         self.manifest = manifest
         self.cubin = cubin
         self.most_clusters: int | None = None
-        """That a launch may have, fewer than the device holds; the rest of the tasks follow."""
+        """The clusters that a launch may have, fewer than the device holds; the rest of the tasks
+        follow."""
         self._data = runtime_manifest.read_manifest(manifest)
         self._dtypes = {p.name: p.dtype for p in self._data.data}
         self._launches = tuple(

@@ -120,7 +120,7 @@ class Data:
     shape: tuple[Json, ...]
     written: bool
     by_value: bool = False
-    """Whether its elements are the kernel's parameter, not a pointer to them."""
+    """Its elements are the kernel's parameter, not a pointer to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class MapOf:
     box: tuple[int, ...]
     swizzle: int
     tf32: bool = False
-    """Whether f32 is rounded to tf32 as it is loaded."""
+    """Values of f32 are rounded to tf32 as they are loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +145,14 @@ class Launch:
     tasks: tuple[tuple[Json, ...], ...]
     """The counts of each nest of tasks."""
     fits: tuple[Json, ...]
-    """What must have no more than 32 bits."""
+    """The values that must have no more than 32 bits."""
     arguments: tuple[str | MapOf, ...]
     dependent: bool = False
-    """Whether it may begin before the kernel right before it has ended, and waits by itself."""
+    """It may begin before the kernel right before it has ended, and waits by itself."""
     together: bool = False
-    """Whether all of its CTAs are to be on the device at a time."""
+    """All of its CTAs are to be on the device at a time."""
     level: bool = False
-    """Whether it has no more clusters than take its tasks in as many rounds."""
+    """It has no more clusters than take its tasks in as many rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class Workspace:
     dtype: str
     shape: tuple[Json, ...]
     zeroed: bool = False
-    """Whether every byte is 0 at first."""
+    """Every byte is 0 at first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ _MAX_SHARED: Final = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _NON_PORTABLE: Final = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 _PORTABLE_CLUSTER: Final = 8
 _NEARLY: Final = (15, 16)
-"""Of the clusters that the device holds: what of them is left idle for the sake of the others."""
+"""The share of the clusters that the device holds; the rest is left idle for the sake of the
+others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Loaded:
     launch: Launch
     function: ctypes.c_void_p
     clusters: int
-    """How many clusters the device holds at a time."""
+    """The number of clusters that the device holds at a time."""
 
 
 def check_arch(arch: str, gpu: Gpu) -> None:

@@ -81,7 +81,7 @@ class Compiled:
     cubin: bytes
     ptx: str
     log: str
-    """What the compiler and ptxas printed: warnings, registers, spills."""
+    """The output of the compiler and ptxas: warnings, registers, spills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,8 @@ _ENTRY = re.compile(r"Compiling entry function '(\w+)'")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _HELD_UP = re.compile(r"\((C75\d\d)\) (?!\S+arrive is injected)(.*?) in (?:the )?function '(\w+)'")
-"""What is said of products that run on, but that one more may begin; older ones say `warpgroup`."""
+"""The message about products that run on, but that one more may begin; older ones say
+`warpgroup`."""
 
 
 def usage(log: str) -> Mapping[str, Usage]:

@@ -35,14 +35,14 @@ class Lowering:
     policy: Policy
     variables: Mapping[types.Sym, Declared]
     operands: Mapping[ir.CallInstr, Sequence[Demand]]
-    """What calls ask of their operands."""
+    """The demands of each call on its operands."""
     mechanisms: Mechanisms
     ends: Mapping[ir.DeviceFunction, types.Sym]
     """By dependent launch, the end of the one before it."""
     followed: Mapping[ir.DeviceFunction, types.Sym]
     """By launch, its end, where a dependent one follows."""
     awaited: Mapping[ir.Fence, types.Sym]
-    """What a statement that waits for launches awaits."""
+    """The ends of launches that each waiting statement awaits."""
 
 
 # --- helpers of the figures ---------------------------------------------------------------

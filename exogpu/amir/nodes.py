@@ -32,7 +32,7 @@ class Origin:
     instr: str = ""
     """Name of the instruction that the statement calls; empty for others."""
     ends: Span | None = None
-    """Of what is done at a variable's end: where that is; `span` is its allocation."""
+    """The place where a variable ends, of an operation at its end; `span` is its allocation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,8 @@ class Record:
     trailing: Trailing | None
     origin: Origin
     inside: bool = False
-    """Whether the window lies inside its variable, or it is a hazard.  What lies outside is left
-    out otherwise: by a tensor map, or as the statement's Requires say."""
+    """A window outside of its variable is a hazard. Without this, elements outside are left out: by
+    a tensor map, or as the statement's Requires say."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +140,7 @@ class Check:
     origin: Origin
     free: bool = False
     reads: bool = False
-    """Whether the checking statement reads the element (for the hazard's name)."""
+    """The checking statement reads the element (for the hazard's name)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,7 +181,8 @@ class Fence:
     launch: bool = False
     """One of the two around a kernel."""
     joins: bool = True
-    """Whether its threads wait for each other: what is lowered to wgmma.fence alone does not."""
+    """Its threads wait for each other: a statement lowered to wgmma.fence alone does not do
+    that."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,7 +224,7 @@ class Require:
 
     kind: HazardKind
     variable: Sym | None
-    """What it is about, or the first of several."""
+    """The variable that it is about, or the first of several."""
     each: tuple[Each, ...]
     conditions: tuple[BExpr, ...]
     origin: Origin
@@ -251,7 +252,7 @@ Op: TypeAlias = (
 Block: TypeAlias = tuple[Op, ...]
 
 OnWindow: TypeAlias = Record | Check | Clear | Initialise | CheckInitialised
-"""What looks at, or changes, the state of the elements of a window."""
+"""Operations that read or change the state of the elements of a window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +272,7 @@ class Variable:
     task_local: bool = True
     """Allocated inside a task: dropped at its end.  False for global and host variables."""
     owner: int | None = None
-    """Of registers: an element belongs to one unit of so many adjacent threads."""
+    """The number of adjacent threads in the unit that owns an element of registers."""
     host: bool = False
     """Allocated in memory of the host: the CPU waits for the stream before it ends."""
 
@@ -300,7 +301,7 @@ class Program:
     body: Block
     policy: Policy
     contracts: tuple[Contract, ...] = ()
-    """What the contents of its arrays are taken to satisfy."""
+    """Assumptions on the contents of its arrays."""
     imported: ImportSource | None = None
     """The origin of the procedure, if another compiler compiled it."""
 

@@ -119,7 +119,7 @@ class Misplaced:
     rule: Rule
     bytes: int = 0
     dim: int = 0
-    """Of the variable."""
+    """The dimension of the variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Judged:
     wrong: ir.BExpr
     """The instances at which it is."""
     known: tuple[ir.BExpr, ...]
-    """What was used of the domain: the remainders that extents have."""
+    """The facts of the domain that were used: the remainders that extents have."""
 
 
 Demand = tuple[Domain, Judged, Misplaced]

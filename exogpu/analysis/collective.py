@@ -43,7 +43,7 @@ class _Walk:
     trailing: dict[ir.CallInstr, Desugared] = field(default_factory=dict)
     found: list[Diagnostic] = field(default_factory=list)
     unknown: bool = False
-    """Whether a scope around could not be made: who executes what is in it is not told, either."""
+    """A scope around could not be made, so that the executing threads inside are unknown, too."""
 
     def block(
         self, block: ir.Block, tiling: Tiling | None, launch: ir.DeviceFunction | None

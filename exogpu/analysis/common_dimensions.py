@@ -32,7 +32,7 @@ class Cell:
     dim: Dimension
     unit: int | None
     whole_ctas: bool
-    """Whether the figure gives this entry of the unit's box in whole CTAs."""
+    """The figure gives this entry of the unit's box in whole CTAs."""
 
 
 # --- step 1: the unit in this launch --------------------------------------------------------

@@ -49,7 +49,7 @@ class Mechanisms:
     before: Mapping[Sym, QualSet]
     """The timelines that some Arrive on the variable is full in."""
     roles: Mapping[Sym, Roles]
-    """Of mbarriers whose phases several roles share."""
+    """The roles of mbarriers whose phases several roles share."""
 
 
 def mechanisms_of(proc: ir.Proc) -> Mechanisms:

@@ -30,14 +30,14 @@ class Domain:
 
     params: tuple[ir.ControlParam, ...]
     iterators: tuple[Sym, ...] = ()
-    """Of the enclosing loops, outermost first."""
+    """The iterators of the enclosing loops, outermost first."""
     bound: tuple[Sym, ...] = ()
     """Further variables, which are nobody's iterator."""
     constraints: tuple[str, ...] = ()
     loads: tuple[ir.For, ...] = ()
-    """Of the iterators, the values from memory."""
+    """The loops of those iterators that are values from memory."""
     contracts: tuple[ir.Contract, ...] = ()
-    """What is assumed of arrays."""
+    """Assumptions on the contents of arrays."""
 
     @property
     def variables(self) -> tuple[Sym, ...]:
@@ -133,7 +133,7 @@ def bind_range(domain: Domain, name: Sym, lo: ir.CExpr, hi: ir.CExpr) -> Domain:
 
 
 Question: TypeAlias = tuple[Domain, Iterable[str]]
-"""Whether one of the conditions holds somewhere in the domain."""
+"""A domain and conditions; the question is if one of them holds somewhere in it."""
 
 
 def none_holds(questions: Iterable[Question]) -> bool:

@@ -30,13 +30,13 @@ class Facts:
     variables: tuple[Declared, ...]
     """Allocated at CUDA scope, with their uses."""
     mechanisms: Mechanisms
-    """Of barrier variables."""
+    """The mechanisms of barrier variables."""
     divergences: tuple[Diagnostic, ...]
     """Statements that some threads of their mechanism's unit do not execute."""
     ring_depths: Mapping[Sym, int | None]
-    """Of mbarriers; None where only a proof tells."""
+    """The ring depths of mbarriers; None where only a proof tells."""
     extents: Mapping[Sym, tuple[CExpr, ...]]
-    """Of every allocated variable, as functions of the sizes alone."""
+    """The extents of every allocated variable, as functions of the sizes alone."""
 
 
 def gathered(proc: Proc, collective: CollectiveFacts) -> Facts:

@@ -30,7 +30,7 @@ class Window:
 
 
 View: TypeAlias = Window | ir.Const | Sym
-"""What a data or barrier name stands for: a window of a base variable, a value, a new name."""
+"""The meaning of a data or barrier name: a window of a base variable, a value, a new name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class _Scope:
     """Meanings of the names of the procedure at hand; grows as declarations are met."""
 
     fresh: bool
-    """Whether declarations get new names: in called procedures."""
+    """Declarations get new names, as in called procedures."""
     control: dict[Sym, ir.CExpr] = field(default_factory=dict)
     views: dict[Sym, View] = field(default_factory=dict)
 

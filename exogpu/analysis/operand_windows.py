@@ -248,7 +248,7 @@ class Demand:
     required: tuple[ir.BExpr, ...]
     """The same, to be proved: that nothing is wrong, and what finding out used of the domain."""
     finding: Overlap | Misplaced
-    """What it would be."""
+    """The fault that it would be."""
 
     @property
     def at_launch(self) -> bool:

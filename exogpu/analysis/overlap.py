@@ -35,7 +35,7 @@ class Overlap:
     element: tuple[Sym, ...]
     """The variables of the domain that are the element's index."""
     in_place: bool
-    """Whether the two might be the same window."""
+    """The two may be the same window."""
 
 
 def overlaps(

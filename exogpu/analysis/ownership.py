@@ -44,7 +44,7 @@ class Use:
     where: Where
     span: Span
     argument: int | None = None
-    """Of a call, which of its arguments; None for its trailing barrier."""
+    """The argument of a call; None for its trailing barrier."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -143,8 +143,8 @@ class Owning:
     place: str
     """Where the variable lives: `CudaRmem`, `an mbarrier`."""
     whole: bool = True
-    """Whether a use must be executed by the whole unit (registers), or by any part of it.  Of a
-    register tile an element is accessed by the one thread that holds it."""
+    """A use must be executed by the whole unit (registers), or by any part of it. An element of a
+    register tile is accessed by the one thread that holds it."""
 
 
 @dataclass(frozen=True, slots=True)

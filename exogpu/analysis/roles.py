@@ -31,9 +31,9 @@ class Roles:
     """The dimensions of an mbarrier variable that have an element for each role."""
 
     waiting: frozenset[int] = frozenset()
-    """That awaits: every arrival is one for all of them."""
+    """The dimensions of roles that await: every arrival is one for all of them."""
     arriving: frozenset[int] = frozenset()
-    """That arrives: every Await is one for all of them."""
+    """The dimensions of roles that arrive: every Await is one for all of them."""
 
     @property
     def dims(self) -> frozenset[int]:

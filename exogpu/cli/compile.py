@@ -48,7 +48,7 @@ class Wish:
     task_order: TaskOrder | None
     arrive_all: bool = False
     limits: Limits = NO_LIMITS
-    """Of each check."""
+    """The limits of each check."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class Finding:
     repair: str = ""
     needed: bool = True
     found: bool = True
-    """Whether the part is there, of one that is not needed."""
+    """The part is there; for parts that are not needed."""
 
 
 PACKAGES: Final = (
@@ -42,7 +42,7 @@ PACKAGES: Final = (
     ("rich", "rich"),
     ("pygments", "pygments"),
 )
-"""What exogpu cannot do without: the distribution, and the module whose import shows it works."""
+"""The distributions that exogpu needs, and the module whose import shows that each works."""
 
 
 def examine() -> list[Finding]:

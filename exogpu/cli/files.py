@@ -31,10 +31,10 @@ LARGEST: Final = 4 * 2**20
 """Bytes that a source file may have."""
 
 UNPARSED: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
-"""What Python's parser and compiler raise for what they do not take."""
+"""The exceptions of Python's parser and compiler for text that they do not take."""
 
 BUFFERS: Final[dict[str, bytes]] = {}
-"""What stands for the text of files, by absolute path: an editor has not saved it."""
+"""The unsaved texts of files in an editor, by absolute path."""
 
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _LOOPS: Final = frozenset({"seq", "cuda_tasks", "cuda_threads"})

@@ -260,7 +260,7 @@ def wrongs(result: Result) -> str:
 # `exogpu tune`: the kernels of a product on this GPU, by their measured times.
 
 FORMS = {"gemm": "LxMxNxK or MxNxK", "gemv": "MxK"}
-"""Of sizes, by what is called."""
+"""The forms of sizes, by call."""
 
 
 TYPES = {"gemm": ("f32", "bf16", "f16"), "gemv": ("f32",)}

@@ -39,7 +39,7 @@ class Written:
     outcome: Outcome
     text: Text
     snapshot: Snapshot | None = None
-    """What the report says; None where there is none."""
+    """The content of the report; None where there is none."""
 
 
 def unloaded(outcome: Outcome) -> Written:

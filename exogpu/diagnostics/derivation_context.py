@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 Tell: TypeAlias = Callable[[Any, Any], None]
-"""Of the derived procedure, and how it was made."""
+"""A listener that is told each derived procedure and how it was made."""
 
 _told: ContextVar[Tell | None] = ContextVar("told of each step", default=None)
 _kept: ContextVar[bool] = ContextVar("steps are kept", default=False)

@@ -56,11 +56,11 @@ class Occurrence:
     iteration: tuple[tuple[str, int], ...] = ()
     """Values of the enclosing loops' iterators, outermost first; empty where not known."""
     role: str = ""
-    """What it is to the other side; empty where the kind of the hazard tells."""
+    """Its part towards the other side; empty where the kind of the hazard tells."""
     access: str = ""
-    """What a CUDA engineer calls the access: `TMA load into shared memory`."""
+    """A CUDA engineer's word for the access: `TMA load into shared memory`."""
     ends: Span | None = None
-    """Of a variable's end: where that is; `span` is its declaration."""
+    """The place where a variable ends, of a check at its end; `span` is its declaration."""
 
     @property
     def place(self) -> Span:
@@ -99,12 +99,14 @@ class Hazard:
     first: Occurrence | None
     second: Occurrence
     message: str
-    """What is missing between the two, in a sentence."""
+    """The order that is missing between the two, in a sentence."""
     help: str
     replayed: bool
     link: str = ""
-    """How far the first access was ordered, and what broke the chain then; empty if not known."""
+    """The point up to which the first access was ordered, and the reason why the chain broke there;
+    empty if not known."""
     contents: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """Of the arrays that values are loaded from, row by row: those at this instance."""
+    """The contents, row by row, of the arrays that values are loaded from: those at this
+    instance."""
     changes: tuple[Change, ...] = ()
-    """Of the source: ways to write what `help` says, to be checked, the likeliest first."""
+    """Changes of the source that do as `help` says, to be checked, the likeliest first."""

@@ -19,7 +19,7 @@ from exogpu.diagnostics.hazards import Occurrence as Occurrence
 # `exogpu recheck` answers them again.
 
 Role = Literal["start", "trailing", "fence", "arrive", "await", "clear", "alloc", "access"]
-"""What a statement does in a chain.  `start`: the threads that made the access see it at once.
+"""The part of a statement in a chain. `start`: the threads that made the access see it at once.
 `clear` and `alloc`: the record is gone before the check."""
 
 
@@ -103,7 +103,7 @@ class Proof:
     smt_seconds: float
     """Spent on checking them."""
     witness: str = ""
-    """What was found, as JSON: with the program, all that the obligations are made from."""
+    """The findings as JSON: with the program, everything that the obligations are made from."""
     depths: tuple[tuple[str, int], ...] = ()
     """The ring depths of mbarriers at which PHASE is proved, where no guards give them; of
     variables of one name, that of all of them, or none."""
@@ -154,13 +154,13 @@ class Redundancy:
     spans: tuple[Span, ...]
     """The statements; several where only deleting them together leaves a kernel."""
     texts: tuple[str, ...]
-    """Of each statement."""
+    """The text of each statement."""
     replacement: str = ""
-    """What would do instead of the one statement; empty for `delete`."""
+    """The text that would do instead of the one statement; empty for `delete`."""
     side: Literal["", "pre", "post"] = ""
-    """Of `weaken`: which timeline is another."""
+    """The timeline that is another one, of a `weaken`."""
     timeline: str = ""
-    """Of `weaken`: the name of the weaker timeline."""
+    """The name of the weaker timeline, of a `weaken`."""
     saves: tuple[str, ...] | None = None
     """Lines of the emitted kernels that go; none if they stay as they are, or only change; None
     where nothing is emitted."""
@@ -185,9 +185,9 @@ class Verdict:
     reason: str = ""
     """The reason of an undecided verdict."""
     condition: str | None = None
-    """Of a refuted procedure: the weakest condition on its sizes under which it is proved."""
+    """The weakest condition on the sizes under which a refuted procedure is proved."""
     necessary: bool = True
-    """Whether the condition is confirmed to be necessary, too: at all other sizes it fails."""
+    """The condition is confirmed to be necessary, too: it fails at all other sizes."""
     note: str = ""
     """For a refuted procedure: the limits of what is known of smaller sizes."""
     remarks: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from exogpu.machine.literal_barriers import await_counts
 from exogpu.machine.observer import Violation
 
 DEEPER: Final = 4
-"""How many skips more are tried."""
+"""The number of skips that are tried beyond the one written."""
 
 
 ORDINARY: Final = "Fence(cuda_in_order, cuda_in_order)"

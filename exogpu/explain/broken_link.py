@@ -76,9 +76,9 @@ class BrokenLink:
     missing: str
     """Why it went no further."""
     repairs: tuple[Repair, ...] = ()
-    """What may pass it on there; none where only a sync between the two would."""
+    """Repairs that may pass it on there; none where only a sync between the two would."""
     advice: str = ""
-    """What would, where no edit is tried."""
+    """A remedy in words, where no edit is tried."""
 
     def __str__(self) -> str:
         """`ordered up to Await at line 41 by threads 0 to 127 of CTA 0; nobody ...`"""
@@ -454,7 +454,8 @@ def verb_of(check: Check) -> str:
 
 
 _SPECIFIC = (Why.EARLIER, Why.UNSEEN, Why.ELEMENT, Why.NOT_TRANSITIVE, Why.TIMELINE, Why.RANK)
-"""Of several syncs that did not pass the access on, the one with the last of these says most."""
+"""The reasons that say most: of several syncs that did not pass the access on, the one with the
+last of these is named."""
 
 
 def _specific(missed: Missed) -> int:

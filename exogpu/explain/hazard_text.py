@@ -249,8 +249,8 @@ UNMET: Final[Mapping[HazardKind, str]] = {
     HazardKind.OWNERSHIP: "an element of a tile of {name} is held by another thread",
     HazardKind.SLOT: "the slots that index {name} do not differ as in the cluster's task before",
 }
-"""What is said of what a statement requires: as a rule the analyses of bounds and operands find it
-first, and say it better."""
+"""Sentences for unmet requirements: as a rule the analyses of bounds and operands find these first,
+and say it better."""
 
 
 def _unmet(violation: Violation, sizes: Mapping[str, int], program: Program | None) -> Hazard:

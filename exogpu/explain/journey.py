@@ -67,9 +67,9 @@ class Missed:
     seen: QualSet = frozenset()
     """The timelines on which the threads of this sync have seen it."""
     tag: tuple[literal_records.Element, int] | None = None
-    """Of an Await: what carries the access instead, or the arrival that it waits for."""
+    """The arrival that carries the access instead, or that an Await waits for."""
     arrive: Missed | None = None
-    """Of an Await: the Arrive that should have passed it on."""
+    """The Arrive that should have passed the access on to an Await."""
     bound: int = -1
     """For an Await: its Max, the last arrival that it waits for."""
 
@@ -172,9 +172,10 @@ class _Way(observer.Observer):
         self.program = program
         self.violation = violation
         self.most = most
-        """How many of the access's records are followed; the first that fails is all it takes."""
+        """The number of the access's records that are followed; the first that fails is all it
+        takes."""
         self.others = False
-        """Whether it has made more than these."""
+        """More records than these exist."""
         self.journeys: dict[literal_records.VisibilityRecord, Journey] = {}
         self.left = PATIENCE
         self.failure: Unseen | None = None

@@ -29,7 +29,7 @@ FEW: Final = 128
 """Sizes up to here are small: a repair is tried at larger ones too, with some turns of a ring."""
 
 FACTOR: Final = 40
-"""How many times as large those are, at most;"""
+"""The factor by which those are larger, at most;"""
 
 LARGE: Final = 160
 """and how large, at most."""

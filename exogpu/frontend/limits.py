@@ -19,26 +19,28 @@ from exogpu.ir.nodes import Block, CallProc, CExpr, Proc
 from exogpu.ir.walk import walk
 
 DEPTH: Final = 100
-"""How deep expressions and blocks may be nested in the source, and calls in each other."""
+"""The depth to which expressions and blocks may be nested in the source, and calls in each
+other."""
 
 STATEMENTS: Final = 20_000
-"""How many statements a procedure may have, its unrolled loops and its calls written out."""
+"""The number of statements that a procedure may have, its unrolled loops and its calls written
+out."""
 
 PARAMETERS: Final = 256
-"""How many parameters a procedure may have."""
+"""The number of parameters that a procedure may have."""
 
 INLINED: Final = 2 * DEPTH
-"""How deep expressions may be nested where calls and windows are inlined."""
+"""The depth to which expressions may be nested where calls and windows are inlined."""
 
 
 PARTS: Final = 10_000
-"""How many parts a statement's own expressions may have there."""
+"""The number of parts that a statement's own expressions may have there."""
 
 NAMED: Final = 1_000
-"""How many parts an expression may have that is passed to a macro."""
+"""The number of parts that an expression may have that is passed to a macro."""
 
 OPTIONS: Final = frozenset({"self", "policy", "progress", "timeout", "memory", "stream"})
-"""What methods that take the parameters by name take besides."""
+"""Further arguments of methods that take the parameters by name."""
 
 
 def refusals(source: Source) -> Iterator[Diagnostic]:

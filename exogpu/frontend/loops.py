@@ -152,10 +152,11 @@ def _may_stand(mode: ir.LoopMode, node: ast.For, ctx: Context) -> None:
 
 
 THREADS_OF_SM: Final = 2048
-"""Of sm_80 and sm_90 (CUDA C++ Programming Guide, Compute Capabilities)."""
+"""Threads of one multiprocessor of sm_80 and sm_90 (CUDA C++ Programming Guide, Compute
+Capabilities)."""
 
 LAUNCH: Final = ("clusterDim", "blockDim", "warp_config", "dependent", "minBlocks")
-"""What describes a launch."""
+"""The arguments that describe a launch."""
 
 
 def device_function(

@@ -27,9 +27,9 @@ class Reading:
     """The fate of each statement of the source, by node."""
 
     seen: Counter[ast.stmt] = field(default_factory=Counter)
-    """How often each was read: once for each time that its loop is unrolled."""
+    """The number of times that each was read: once for each time that its loop is unrolled."""
     dissolved: Counter[ast.stmt] = field(default_factory=Counter)
-    """How often a compile-time value decided it, so that nothing is left but what is inside."""
+    """The number of times that a compile-time value decided it, so that only its inside is left."""
     expanded: list[tuple[Source, list[ast.stmt]]] = field(default_factory=list)
     """The statements of macros that were called."""
     left_out: set[ast.stmt] = field(default_factory=set)
@@ -132,15 +132,16 @@ class Context:
     source: Source
     diagnostics: list[Diagnostic] = field(default_factory=list)
     cuda: bool = False
-    """Whether the statement stands in a CudaDeviceFunction."""
+    """The statement stands in a CudaDeviceFunction."""
     in_task: bool = False
-    """Whether it stands inside the innermost cuda_tasks loop."""
+    """The statement stands inside the innermost cuda_tasks loop."""
     resident: bool = False
-    """Whether the statement stands in a CudaDeviceFunction, outside of its cuda_tasks loops."""
+    """The statement stands in a CudaDeviceFunction, outside of its cuda_tasks loops."""
     dependent: bool = False
-    """Whether it stands in a dependent launch, whose threads may wait for the launches before."""
+    """The statement stands in a dependent launch, whose threads may wait for the launches
+    before."""
     instruction: bool = False
-    """Whether an instruction's body is being read: no scope rules hold there."""
+    """An instruction's body is being read: no scope rules hold there."""
     warp_groups: dict[str, int] = field(default_factory=dict)
     """Warps of each group of the launch; a launch by blockDim has one group named ""."""
     group: str | None = None

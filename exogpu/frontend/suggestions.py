@@ -44,7 +44,8 @@ _FUNCTIONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("fdivide", "fdiv"), "a / b"),
     **dict.fromkeys(("where",), "select(a, b, x, y): x where a < b, else y"),
 }
-"""What has no function of that name, by the function without its leading underlines and last f."""
+"""Words that stand for functions which do not exist here, by name without leading underlines and
+last f."""
 
 _CASTS: Final = frozenset({"int", "float", "f16", "bf16", "f32", "f64", "i32", "i64"})
 
@@ -182,7 +183,7 @@ CUDA: Final[Mapping[str, str]] = {
     ),
     "warpSize": "use 32, or a unit such as cuda_warp",
 }
-"""What stands for a name of CUDA C++."""
+"""Words that stand for names of CUDA C++."""
 
 TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("float", "float32", "fp32", "single"), "f32"),
@@ -202,7 +203,7 @@ TYPES: Final[Mapping[str, str]] = {
 
 
 INSTRUCTIONS: Final[Mapping[str, str]] = {"cuda_": "cuda", "Sm80_": "sm80", "Sm90_": "sm90"}
-"""What names of instructions begin with, and the module of `exogpu.isa` that has these."""
+"""The prefixes of names of instructions, and the module of `exogpu.isa` that has these."""
 
 
 def closest_name(name: str, known: Iterable[str]) -> str | None:

@@ -37,10 +37,10 @@ VALUES: Final[Mapping[str, tuple[object, ...]]] = {
     "stride": (1, 2),
     "swizzle": (0, 32, 64, 128),
 }
-"""What a compile-time parameter of a name is tried at, beside its default."""
+"""Values at which a compile-time parameter of a name is tried, beside its default."""
 
 ARGUMENTS: Final = (0, 1, 3, 5, 10, 1000)
-"""What an index argument is tried at."""
+"""Values at which an index argument is tried."""
 
 UNITS: Final[Mapping[str, tuple[int, int]]] = {
     "standalone_thread": (64, 64),
@@ -57,7 +57,7 @@ _ASYNC: Final[Mapping[QualTL, str]] = {
     QualTL.WG_D: operand_values.fence("wgmma_async", "cuda_in_order"),
     QualTL.WG_S: operand_values.fence("wgmma_async", "cuda_in_order"),
 }
-"""What waits for operands of a timeline."""
+"""The statement that waits for operands of a timeline."""
 
 _WGMMA: Final = frozenset({QualTL.WG_A, QualTL.WG_D, QualTL.WG_S, QualTL.WG_0})
 

@@ -23,7 +23,7 @@ from exogpu.gpu_trial import run_on_gpu
 from exogpu.gpu_trial.run_data import Packed, at_sizes, dirtying, read_packed
 
 Result: TypeAlias = Mapping[str, Any]
-"""Of one case, in a form that JSON can hold."""
+"""The result of one case, in a form that JSON can hold."""
 
 Judge: TypeAlias = Callable[[str], Result]
 
@@ -48,7 +48,7 @@ class _Worker:
     case: str | None = None
     until: float | None = None
     ready: bool = False
-    """Whether it has imported what it needs: the time for a case begins then."""
+    """The worker has imported its modules: the time for a case begins then."""
 
 
 def on_this_machine(
@@ -165,7 +165,7 @@ def _serve(pipe: Connection, judge: Judge) -> None:
 # Judges for worker processes: packed programs on a GPU, by the driver and numpy alone.
 
 _dirty: dict[Path, Callable[[], None]] = {}
-"""Of this process, by file: a module is loaded once."""
+"""The modules of this process, by file: a module is loaded once."""
 
 
 def run_one(case: str) -> Mapping[str, Any]:

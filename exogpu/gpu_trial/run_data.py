@@ -123,7 +123,7 @@ class At:
     given: Arrays
     """Before the run; what is only written is poisoned."""
     wanted: Arrays
-    """Of the arrays that are written."""
+    """The wanted contents of the arrays that are written."""
 
 
 @dataclass(frozen=True, slots=True)

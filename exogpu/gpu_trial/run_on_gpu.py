@@ -25,7 +25,7 @@ GUARD: Final = 4096
 """Bytes on either side of an array that nothing may write."""
 
 GUARD_BYTE: Final = 0xA7
-"""Of guard bands: as f32 about -4.6e-15, so that what reads it is wrong."""
+"""The byte of guard bands: as f32 about -4.6e-15, so that a program that reads it is wrong."""
 
 ALL: Final = 0
 """As many clusters as the device holds."""

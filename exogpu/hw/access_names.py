@@ -25,7 +25,7 @@ class Called:
     many: str
     """Such accesses in general."""
     about: str
-    """What it is, in sentences."""
+    """A description, in sentences."""
 
 
 def _called(title: str, many: str, about: str, shared: str = "", elsewhere: str = "") -> Called:

@@ -42,10 +42,11 @@ else takes a proxy fence (decision `temporal-async-proxy`), for registers of wgm
 (decision `temporal-wgmma`)."""
 
 ORDINARY: Final = "cuda_in_order"
-"""What an Arrive on a flag is on: flags order ordinary accesses, and what these have been told."""
+"""The timeline of an Arrive on a flag: flags order ordinary accesses, and what these have been
+told."""
 
 AFTER_FLAG: Final = frozenset({ORDINARY, "cuda_temporal"})
-"""What an Await of a flag is on."""
+"""The timelines of an Await of a flag."""
 
 ONLY_BEFORE: Final[dict[str, str]] = {"wgmma_fence_1": "wgmma_fence_2"}
 """First timelines that order without completing: what each may stand before, in a Fence alone."""

@@ -172,7 +172,7 @@ def _with_number(kind: str, instruction: str) -> str:
 
 
 _RUNS: Final = ("tma", "cp.async", "wgmma")
-"""What an operation may have several of, one after the other."""
+"""Operations that may stand several times, one after the other."""
 
 
 @dataclass(slots=True)

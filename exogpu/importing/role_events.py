@@ -138,7 +138,7 @@ class Dot:
 
     accumulator: str
     operands: tuple[Window, ...]
-    """Those in shared memory."""
+    """The operands in shared memory."""
 
 
 @dataclass(frozen=True, slots=True)

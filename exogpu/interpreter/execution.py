@@ -26,7 +26,7 @@ class Storage:
 
     flat: Array
     private: Affine
-    """What the lane adds to an element's position: its slots by their strides."""
+    """The part of an element's position that the lane adds: its slots by their strides."""
 
 
 def allocate(buffer: program.Buffer, lanes: interpreter_lanes.Lanes) -> Storage:

@@ -29,7 +29,7 @@ class Scope:
     control: dict[Sym, affine.Affine]
     data: dict[Sym, program.View | scalars.Constant]
     ranges: dict[Sym, affine.Range]
-    """Of the iterators of the whole result; shared by all scopes."""
+    """The ranges of the iterators of the whole result; shared by all scopes."""
     site: Span | None
     """The user's call that is being inlined; None in the procedure that runs."""
 

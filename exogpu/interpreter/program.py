@@ -45,7 +45,7 @@ class Place:
     buffer: Buffer
     dims: tuple[Affine, ...]
     checks: tuple[Check, ...]
-    """Those that no interval of the iterators decides."""
+    """The checks that no interval of the iterators decides."""
     clips: tuple[Affine, ...]
     """Where one is negative, a read gives zero and a write does nothing."""
     span: Span
@@ -74,7 +74,7 @@ class Literal:
 class Load:
     place: Place
     dtype: np.dtype[np.generic]
-    """What the value is widened to."""
+    """The type that the value is widened to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ def apply(function: Function, arguments: Sequence[Array]) -> Array:
 
 
 NAN_ORDINAL: Final = 0x7FC00000
-"""What `ordinal` has for every NaN: more than for infinity."""
+"""The value of `ordinal` for every NaN: more than for infinity."""
 
 
 def _ordinal(values: Array) -> Array:

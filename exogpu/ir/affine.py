@@ -30,7 +30,7 @@ class Range(NamedTuple):
 Ranges: TypeAlias = Mapping[Sym, Range]
 
 ANY: Final = Range(-(1 << 128), 1 << 128)
-"""Of a variable of which nothing is known."""
+"""The range of a variable of which nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)

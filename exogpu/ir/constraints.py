@@ -17,7 +17,7 @@ _POWER: Final = {
     "=": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4,
     "+": 5, "-": 5, "*": 6, "/": 6, "mod": 6,
 }  # fmt: skip
-"""How tightly a binary operator binds; `not` is 3, a minus sign 7."""
+"""The strength by which a binary operator binds; `not` is 3, a minus sign 7."""
 
 _COMPARISONS: Final = ("=", "!=", "<", "<=", ">", ">=")
 

@@ -243,8 +243,8 @@ class Seq:
     """`seq(lo, hi)`, with `unroll=` a number of iterations, True or False."""
 
     unroll: int | None = None
-    """How many iterations the emitted loop writes out at a time: 0 all, 1 each by itself; None
-    where code generation chooses."""
+    """The number of iterations that the emitted loop writes out at a time: 0 all, 1 each by itself;
+    None where code generation chooses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -562,7 +562,7 @@ class Proc:
     span: Span = field(default=NOWHERE, compare=False, repr=False)
     doc: str = ""
     contracts: tuple[Contract, ...] = ()
-    """What the contents of its arrays are taken to satisfy, besides the preconditions."""
+    """Assumptions on the contents of its arrays, besides the preconditions."""
     imported: ImportSource | None = None
     """The origin of the procedure, if another compiler compiled it."""
 

@@ -11,7 +11,7 @@ from exogpu.ir import nodes as ir
 from exogpu.ir.types import Sym
 
 Name: TypeAlias = Callable[[Sym], str]
-"""How a variable is spelled where the expression stands."""
+"""The spelling of a variable where the expression stands."""
 
 _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)
 

@@ -38,7 +38,7 @@ COMPUTES: Final[Mapping[DataType, DataType]] = {
     DataType.UI16: DataType.I32,
     DataType.UI64: DataType.UI64,
 }
-"""What a variable's value is computed in."""
+"""The type in which a variable's value is computed."""
 
 _WIDTH: Final = (DataType.I32, DataType.I64, DataType.UI64, DataType.F32, DataType.F64)
 """The types that operations have, the narrowest first."""

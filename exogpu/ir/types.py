@@ -128,7 +128,7 @@ class CollUnit:
     domain: tuple[Extent, ...]
     box: tuple[Extent | None, ...]
     countable: bool = False
-    """Whether the figure gives the unit a count `n * unit`."""
+    """The figure gives the unit a count `n * unit`."""
 
     def __rmul__(self, count: int) -> CollUnit:
         """`n * unit`: n of the unit side by side, along its first box entry.
@@ -173,7 +173,7 @@ class DataMemory:
     sync_exempt: bool = False
     swizzle: int = 0
     layout: str = ""
-    """Of a register tile, how its elements lie in registers: a row of
+    """The layout of a register tile's elements in registers: a row of
     `exogpu.hw.register_tiles`."""
 
     def is_a(self, other: DataMemory) -> bool:
@@ -193,7 +193,7 @@ class BarrierMechanism(Enum):
     """Beyond the figure: one of a CTA's 16 barriers, by arrive and sync (decision
     `named-barriers`)."""
     LAUNCH = "CudaLaunch"
-    """Of the abstract machine alone: the end of a launch, which a dependent one waits for."""
+    """The end of a launch, which a dependent one waits for; for the abstract machine alone."""
 
     @property
     def phased(self) -> bool:
@@ -220,7 +220,7 @@ class SpecialWindow:
     swizzle: int
     box: tuple[int, ...]
     tf32: bool = False
-    """What is loaded is rounded to tf32."""
+    """Loaded values are rounded to tf32."""
 
 
 class AccessMode(Enum):
@@ -243,7 +243,7 @@ class Placement:
     stride: int = 1
     """So does the distance between neighbours in every dimension of the window but the last."""
     pitch: int = 0
-    """That distance in the last dimension but one, exactly; 0 leaves it open."""
+    """The distance in the last dimension but one, exactly; 0 leaves it open."""
     adjacent: int = 1
     """So many last dimensions of the window lie without gaps."""
     blocks: int = 1

@@ -12,7 +12,7 @@ VECTORS = (1, 2, 4, 8, 16)
 """Bytes that a thread reads or writes at once, and must be aligned to (PTX ISA, Vectors)."""
 
 ATOMIC_TYPES = ("i32", "i64", "ui64", "f32", "f64")
-"""Of elements that change atomically."""
+"""Types of elements that change atomically."""
 
 
 def _vector(n, dtype):

@@ -252,7 +252,7 @@ def Sm90_stage_D(
 
 
 def _tile(swizzle):
-    """What a warpgroup stages: rows of one swizzle, eight to a repeat of it; without a swizzle rows
+    """The rows that a warpgroup stages: of one swizzle, eight to a repeat of it; without a swizzle
     of 16 bytes or more, anywhere."""
     if swizzle:
         return aligned(CUDA_MEMORY, 8 * swizzle, pitch=swizzle, adjacent=2)

@@ -26,7 +26,7 @@ _THEIRS: Final = {"Q": "q", "K": "k", "V": "v", "Y": "out", "L": "lse"}
 """The caller's names, by the kernels'."""
 _OF_PAGES: Final = _THEIRS | {"K": "k_cache", "V": "v_cache"}
 _PAGES: Final = (16, 32, 64, 128, 256)
-"""How many keys a page may have."""
+"""The numbers of keys that a page may have."""
 
 
 def attention(

@@ -28,9 +28,9 @@ class Shape:
     causal: bool
     packed: bool
     page: int | None
-    """How many keys a page has, where they lie in pages: a power of two from 16 to 256."""
+    """The number of keys of a page, where keys lie in pages: a power of two from 16 to 256."""
     keys: int | None
-    """How many a step has, where that is not the usual number."""
+    """The number of keys of a step, where that is not the usual number."""
 
     @property
     def KEYS(self) -> int:
@@ -105,9 +105,9 @@ def make_loads(shape: Shape, RING: int) -> tuple[Macro, Macro]:
 
     @macro
     def load_keys(tile, tensor, head, j, keys, base, table, pages, full, masked):
-        """Those of step j, of so many; of pages that have none, nothing.
-
-        Scores of keys that are not there are `masked`; `forget` writes zeros for their values.
+        """Loads the keys of step j, of so many; nothing for pages that have none.
+        Scores of keys that are not there are `masked`; `forget` writes zeros for their
+        values.
         """
         if P is None:
             load_rows(tile, tensor, head, base, KEYS * j, full, KEYS)

@@ -26,7 +26,7 @@ WARPS_OF_PAGES = warps(producer=40, consumer=232)
 def name_of(
     D: int, causal: bool, G: int, dtype: DataType, packed: bool = False, page: int | None = None
 ) -> str:
-    """What the kernel is called."""
+    """The name of the kernel."""
     family = "attention_varlen" if packed else "attention"
     family = family if page is None else f"attention_paged{page}"
     family += "_sm90" if dtype is bf16 else f"_{dtype.value}_sm90"
@@ -241,4 +241,4 @@ KERNELS: dict[str, Procedure] = {
         *(make_attention(128, causal=True, page=page) for page in (16, 256)),
     )
 }
-"""Those of bf16 in which each head has its own keys, by name; of pages some of few sizes."""
+"""The kernels of bf16 in which each head has its own keys, by name; of pages some of few sizes."""

@@ -15,7 +15,7 @@ from exogpu.kernels.gemm_sm90 import make_product, warps
 
 
 def name_of(CM: int, CN: int, TM: int, TN: int, dtype: DataType, result: DataType) -> str:
-    """What the kernel is called."""
+    """The name of the kernel."""
     kind = "fp8" if dtype is f8e4m3 else "fp8_e5m2"
     return f"gemm_{kind}_sm90_{CM}x{CN}_{TM}x{TN}{'_f32' if result is f32 else ''}"
 

@@ -282,7 +282,7 @@ def make_product(
 
 
 def family(dtype: DataType) -> str:
-    """What the names of the kernels of a type begin with."""
+    """The prefix of the names of the kernels of a type."""
     return "gemm_sm90" if dtype is f32 else f"gemm_{dtype.value}_sm90"
 
 
@@ -445,7 +445,7 @@ HALF_SMALL = (
     (1, 1, 64, 64, 12, 1),
 )
 HALF_RESIDENT = ((1, 1, 128, 256), (2, 1, 128, 256), (1, 2, 256, 192))
-"""Of types of 16 bits."""
+"""Resident shapes of types of 16 bits."""
 
 KERNELS: dict[str, Procedure] = {
     kernel.name: kernel

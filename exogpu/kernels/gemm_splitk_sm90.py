@@ -19,8 +19,8 @@ from exogpu.kernels.gemm_sm90 import make_product, operand_map, warps
 
 
 def make_zeroing(dependent: bool) -> tuple[Macro, Macro]:
-    """What zeroes C, and how a warp of those that add to it waits for that: a launch of its own, or
-    else a memset of the stream, for which all wait."""
+    """The way in which C is zeroed, and a warp that adds to it waits for that: a launch of its own,
+    or else a memset of the stream, for which all wait."""
 
     @macro
     def zeroed(L, M, N, C):

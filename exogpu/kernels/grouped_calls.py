@@ -27,7 +27,7 @@ TILE: Final = 128
 WIDE: Final = 256
 """Columns of a tile."""
 NARROW: Final = 128
-"""Of one where wide tiles would not fill the multiprocessors."""
+"""The columns of a tile where wide tiles would not fill the multiprocessors."""
 MOST_ROWS: Final = 1 << 30
 """Rows that tables of 32 bits number."""
 

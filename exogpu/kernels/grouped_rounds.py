@@ -1,8 +1,8 @@
-"""Which rows the tiles of a grouped product have, so that a short last round takes less long.
-
-Tiles of 256 columns, one on each multiprocessor at a time, take whole rounds, and of the last one
-little may be left to do.  Where it is at most half of a round, tiles of 128 columns take it, in
-half of the time: the last rows are theirs, in a launch of their own.
+"""Rows of the tiles of a grouped product, chosen so that a short last round takes less
+long. Tiles of 256 columns, one on each multiprocessor at a time, take whole rounds, and
+of the last one little may be left to do. Where it is at most half of a round, tiles of
+128 columns take it, in half of the time: the last rows are theirs, in a launch of their
+own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which rows the tiles of a grouped product have, from the offsets of its groups: in one launch."""
+"""Rows of the tiles of a grouped product, from the offsets of its groups: in one launch."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from exogpu.kernels.softmax_rows import LOG2E
 
 @dataclass(frozen=True, slots=True)
 class _Macros:
-    """What kernels of one shape are made of; W is a warp of the cluster, t a lane, and `at` the
-    first column of a thread."""
+    """The parts of kernels of one shape; W is a warp of the cluster, t a lane, and `at` the first
+    column of a thread."""
 
     of_row: Macro
     """`of_row(body, a, b, c, N)`: each thread executes `body(a, b, c, at, N, W, t)`."""

@@ -133,7 +133,7 @@ MANY: Final = 264
 """Rows that keep an H200 busy with a CTA for each, however long they are."""
 
 _OUT: Final = {"y": "out"}
-"""What calls name otherwise than kernels do."""
+"""Names of arguments that differ between calls and kernels."""
 
 
 def softmax(x: Any, out: Any = None, *, stream: object = None) -> Any:

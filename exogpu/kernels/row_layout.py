@@ -1,4 +1,4 @@
-"""What kernels of rows share: who has which elements of a row, loads, stores, and reductions."""
+"""The common parts of kernels of rows: a thread's elements, loads, stores, and reductions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Shape:
 
     @property
     def type(self) -> DataType:
-        """Of the elements in memory: one of TYPES, of which f32 is computed, or i32."""
+        """The type of the elements in memory: one of TYPES, of which f32 is computed, or i32."""
         return TYPES.get(self.dtype, i32)
 
     @property
@@ -52,7 +52,7 @@ class Shape:
 
     @property
     def rows(self) -> int:
-        """Of a CTA."""
+        """The rows of a CTA."""
         return 8 if self.warps == 1 else 1
 
     @property
@@ -107,10 +107,10 @@ SHAPES: Final = (
     *_ladder("f32", (4,), _ANY, vectors=False),
     *_ladder("bf16", (4,), _ANY, vectors=False),
 )
-"""Of each type those of short rows first; the last takes any row.
-
-Elements of 16 bits take a register each where they wait in one, so that longer rows of bf16 leave a
-multiprocessor room for one CTA; in shared memory there are seven.
+"""The shapes of each type, those of short rows first; the last takes any row.
+Elements of 16 bits take a register each where they wait in one, so that longer
+rows of bf16 leave a multiprocessor room for one CTA; in shared memory there are
+seven.
 """
 
 SHIPPED: Final = (
@@ -120,7 +120,7 @@ SHIPPED: Final = (
     Shape("bf16", 16, 2, looped=True),
     Shape("f32", 8, 8, vectors=False),
 )
-"""Of each kernel these are made when its module is imported, the others when they are needed."""
+"""The shapes made when a kernel's module is imported; the others are made when needed."""
 
 
 def scan_shape(kind: str, columns: int) -> Shape:
@@ -147,7 +147,7 @@ def shape_of(kind: str, columns: int) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class Macros:
-    """What kernels of one shape are made of."""
+    """The parts of kernels of one shape."""
 
     fetch: Macro
     """`fetch(held, x, task, k, M, N)`: each thread brings its vectors of step k of a row of x into

@@ -9,7 +9,7 @@ from exogpu.isa.cuda import cuda_load, cuda_store
 
 TYPES = {"f32": f32, "bf16": bf16, "f16": f16}
 WARPS = 8
-"""Of a CTA; each has a row."""
+"""The warps of a CTA; each has a row."""
 LOADS = 4
 """Vectors of 16 bytes that a thread has under way."""
 

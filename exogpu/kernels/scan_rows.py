@@ -71,7 +71,7 @@ def make_scan(shape: row_layout.Shape) -> Procedure:
 
     @macro
     def preceding(one, other, w):
-        """Those of lanes 0 .. t - 1."""
+        """The values of lanes 0 .. t - 1."""
         cuda_shfl_up(other[w, :], one[w, :], delta=1, dtype=dtype)
         for t in cuda_threads(0, 32, unit=cuda_thread):
             one[w, t] = 0
@@ -228,7 +228,7 @@ SHAPES: Final = tuple(
     for vectors in (True, False)
     for warps, loads in ((1, 2), (2, 4), (16, 8))
 )
-"""Of each type those of short rows first; the last takes any row."""
+"""The shapes of each type, those of short rows first; the last takes any row."""
 
 
 def shape_of(kind: str, N: int) -> Shape:

@@ -21,7 +21,7 @@ def make_scan(shape: Shape) -> Procedure:
     dtype, V, WARPS, LOADS = shape.type, shape.vector, shape.warps, shape.loads
     SPAN, TILE, WAVE = shape.span, shape.tile, 32 * shape.warps
     PARTS = LOADS * WARPS
-    """Of a tile, which a warp has at once: as many as a warp scans, some a lane."""
+    """The parts of a tile, which a warp has at once: as many as a warp scans, some a lane."""
     EACH = (PARTS + 31) // 32
 
     @macro

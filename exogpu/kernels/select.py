@@ -25,11 +25,11 @@ from exogpu.codegen.runtime.manifest import LaunchError
 
 TIMES: Final = Path(__file__).with_name("times.json")
 SLICES: Final = 64
-"""Of K at most, each of at least 128 columns."""
+"""The slices of K at most, each of at least 128 columns."""
 STEP: Final = {"f32": 32, "bf16": 64, "f16": 64}
 """Columns of A and B that a CTA takes at a time: a cache line of a row."""
 SECTORS: Final = 4
-"""Of a cache line."""
+"""The sectors of a cache line."""
 GEMV: Final = ("gemv", "gemv_rows")
 """The kernels of a matrix times a vector."""
 AT_ONCE: Final = {1: 132, 2: 66, 4: 30, 8: 15}
@@ -77,7 +77,7 @@ class Variant:
     seconds: tuple[float, ...] = ()
     dtype: str = "f32"
     bulk: bool = False
-    """Whether TMA stores C, of which rows then are multiples of 16 bytes."""
+    """TMA stores C, of which rows then are multiples of 16 bytes."""
     turns: int = 1
 
     def slices(self, product: Product) -> Iterator[int]:

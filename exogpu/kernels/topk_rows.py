@@ -164,7 +164,7 @@ def _packed_rounds(shape: TopkShape) -> Macro:
 
 
 PLACES: Final = {"i32": i32, "i64": i64}
-"""Of columns, in memory."""
+"""The types of columns, in memory."""
 
 
 def make_result(shape: TopkShape) -> Macro:

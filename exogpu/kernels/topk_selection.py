@@ -1,4 +1,4 @@
-"""How a warp finds the K greatest elements of what it has of a row."""
+"""The way in which a warp finds the K greatest elements of its part of a row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TYPES: Final = {"f32": f32, "bf16": bf16, "f16": f16}
 MOST: Final = 128
 """Elements of a result."""
 COLUMNS: Final = 4096
-"""Of a warp, at most."""
+"""The columns of a warp, at most."""
 LONGEST: Final = 2**31 - 2**13
 """Columns that i32 tells, whatever the last part of a row begins with."""
 
@@ -70,7 +70,7 @@ class Part:
 
 
 FURTHER: Final = Part("i32", 32)
-"""What a warp has of the greatest elements of other parts."""
+"""A warp's part of the greatest elements of other parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ class TopkShape:
     K: int
     levels: int = 1
     warps: int = 1
-    """Of a CTA; each has another row."""
+    """The warps of a CTA; each has another row."""
     further: Part = FURTHER
-    """What a warp has on other levels than the first."""
+    """A warp's part on other levels than the first."""
 
     @property
     def in_registers(self) -> bool:

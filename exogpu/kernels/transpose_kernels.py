@@ -25,7 +25,7 @@ def make_transpose_blocks(kind: str, warps: tuple[int, int] = (4, 2), name: str 
     DOWN = 4 * warps[0]
     """Vectors of a line of y."""
     EACH = COLUMNS * DOWN // (32 * WARPS)
-    """That a thread writes to y."""
+    """The elements that a thread writes to y."""
 
     @proc(name=name or f"transpose_blocks_{kind}")
     def transpose(

@@ -25,7 +25,7 @@ NEAR: Final = 2.0
 FLUSHED: Final = 256 << 20
 """Bytes that are written before each run: more than the L2 cache holds."""
 FLUSHES: Final = 5
-"""How often: it takes long enough for the launch to be enqueued meanwhile."""
+"""The number of flushes: they take long enough for the launch to be enqueued meanwhile."""
 CHUNK: Final = 1 << 22
 """Elements of random data, which are repeated."""
 

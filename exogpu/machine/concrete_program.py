@@ -34,7 +34,7 @@ from exogpu.ir.walk import control_variables, evaluate, substitute, substitute_b
 # cluster 0: Alloc tile; task 2; task 0; Release tile cluster 1: Alloc tile; task 1; Release tile
 
 Choice: TypeAlias = Callable[[int], Sequence[Sequence[int]]]
-"""Of so many tasks, those of each cluster in the order in which it executes them."""
+"""A choice for so many tasks: those of each cluster in the order in which it executes them."""
 
 
 def in_order(tasks: int) -> Sequence[Sequence[int]]:

@@ -74,7 +74,7 @@ class Given(NamedTuple):
     """The timelines of the async proxy on which it is carried on in full (decision
     `proxy-fence-anywhere`)."""
     rank: int | None = None
-    """Of an Await, the first arrival with a tag of this grant."""
+    """The first arrival with a tag of this grant, of an Await."""
 
 
 NOTHING: Final = Given(Grant.NOTHING)

@@ -21,12 +21,12 @@ from exogpu.machine.observer import Moment, Observer, Violation, rank
 from exogpu.machine.required_conditions import Demand
 
 _EXECUTED: Final = (amir.Record, amir.Check, amir.Fence, amir.Arrive, amir.Await)
-"""Of these the machine asks who executes them."""
+"""Operations for which the machine asks who executes them."""
 
 _EVERYONE: Final[literal_records.Threads] = frozenset({literal_records.EVERYONE})
 
 Failure: TypeAlias = tuple[HazardKind, Sym, literal_records.Index, Moment | None]
-"""What failed, at which element, against which record; the rest of a violation is the check's."""
+"""The hazard, its element and its record; the rest of a violation is the check's."""
 Failures: TypeAlias = list[Failure]
 
 
@@ -63,7 +63,7 @@ class Barrier:
     trailing: list[tuple[literal_records.Index, int, Moment]] = field(default_factory=list)
     """Trailing tags: home, rank, and the Record that made them."""
     phase: Phase | None = None
-    """Of mbarriers only."""
+    """The phase, of mbarriers only."""
     phase_failures: dict[int, tuple[Moment, list[PhaseFailure]]] = field(default_factory=dict)
     """By depth, the first operation that refutes it; where the depth must be found."""
 
@@ -94,7 +94,7 @@ class Machine:
     demands: dict[amir.Op, tuple[Demand, ...]] = field(default_factory=dict)
     """By operation, what it demands, as far as it was asked."""
     contents: Contents = field(default_factory=dict)
-    """Of the arrays that values are loaded from."""
+    """The contents of the arrays that values are loaded from."""
     executing: dict[tuple[amir.Op, tuple[int, ...]], literal_records.Threads] = field(
         default_factory=dict
     )

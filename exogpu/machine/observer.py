@@ -40,7 +40,7 @@ class Violation:
     record_iteration: tuple[tuple[str, int], ...] | None = field(default=None, compare=False)
     record_task: int | None = field(default=None, compare=False)
     contents: tuple[tuple[str, tuple[int, ...]], ...] = field(default=(), compare=False)
-    """Of the arrays that values are loaded from: those with which it was found."""
+    """The contents of the arrays that values are loaded from: those with which it was found."""
 
 
 def rank(
@@ -66,7 +66,7 @@ class Moment(NamedTuple):
     task: int | None
     """From 1; None at CPU scope."""
     threads: Threads
-    """Those that execute an access or a sync."""
+    """The threads that execute an access or a sync."""
 
     @property
     def loops_around(self) -> list[tuple[Loop, int]]:

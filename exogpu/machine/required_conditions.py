@@ -16,7 +16,7 @@ from exogpu.ir.types import Sym
 from exogpu.ir.walk import evaluate, holds
 
 NOBODY: Final = Sym("")
-"""What a demand is about that is about no variable."""
+"""The subject of a demand that is about no variable."""
 
 Variables = Mapping[Sym, Variable]
 

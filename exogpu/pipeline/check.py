@@ -64,7 +64,8 @@ class Answer:
     proof: Proof | None = None
     reason: str = ""
     doubt: str = ""
-    """Of a refutation: why smaller sizes than its own may fail too; empty where none does."""
+    """A doubt about a refutation: the reason why smaller sizes may fail too; empty where none
+    does."""
 
 
 def answer(

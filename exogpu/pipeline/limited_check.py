@@ -29,14 +29,14 @@ TRYING: Final = 240.0
 
 
 SMALLER: Final = "it may fail at smaller sizes, too, which are not decided"
-"""What is said of a hazard that was not found at the smallest sizes."""
+"""The sentence for a hazard that was not found at the smallest sizes."""
 
 ENDED: Final = {"time": "came to no end", "memory": "ran out of memory", "crash": "crashed"}
-"""What is said of it where it was stopped."""
+"""The sentences for a check that was stopped there."""
 
 
 EXHAUSTED: Final = "too much work"
-"""What is told where the machine has done as much as it may."""
+"""The message of a machine that has done as much as it may."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,11 @@ class SyncChange:
     line_now: int
     text: str
     said: str
-    """Of the statement now; of one that is gone, before."""
+    """The statement's text now; before, if it is gone."""
     more: tuple[str, ...]
-    """What needs it now, and did not before."""
+    """The obligations that need it now, and did not before."""
     fewer: tuple[str, ...]
-    """What needed it before, and does no more."""
+    """The obligations that needed it before, and do no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +58,20 @@ class ProcedureChange:
     word_before: str
     word_now: str
     theorem: str
-    """What is established now; of one that is gone, before."""
+    """The theorem that is established now; before, if it is gone."""
     under: tuple[tuple[str, str, str], ...]
-    """What was asked otherwise: `policy`, before, now."""
+    """Questions that were asked otherwise: `policy`, before, now."""
     claims: tuple[ClaimChange, ...]
     synchronising: tuple[SyncChange, ...]
     source: tuple[tuple[Line, ...], ...]
     """Where the sources differ."""
     obligations: int
-    """How many there are now."""
+    """The number of obligations now."""
     comparable: bool
-    """Whether chains and sources of both sides are known."""
+    """Chains and sources of both sides are known."""
     unproved: str
-    """Which side has no proof, so that nothing is known of its other obligations: `before`, `now`,
-    or neither."""
+    """The side without a proof, of whose other obligations nothing is known: `before`, `now`, or
+    neither."""
 
     def count(self, change: Change) -> int:
         """Counts its obligations with this change."""
@@ -83,7 +83,7 @@ class Comparison:
     """All procedures of both sides, in the order of the new one, those that are gone last."""
 
     against: str
-    """What the old side was."""
+    """The old side's name."""
     procedures: tuple[ProcedureChange, ...]
 
     def count(self, change: Change) -> int:

@@ -21,7 +21,7 @@ CHANGES: Final[tuple[Change, ...]] = ("changed", "new", "gone")
 MOST: Final = 12
 """Items of a list that are shown."""
 MOST_LINES: Final = 120
-"""Of a difference of sources."""
+"""The lines of a difference of sources, at most."""
 
 
 def comparison_markdown(comparison: Comparison) -> str:

@@ -30,12 +30,12 @@ class Step:
     parts: tuple[str, ...]
     """The higher steps that begin with it, the outermost first."""
     depth: int
-    """How many higher steps it is part of."""
+    """The number of higher steps that it is part of."""
     added: int
     removed: int
     hunks: tuple[tuple[Line, ...], ...]
     assumed: tuple[str, ...]
-    """What was taken for granted to accept it."""
+    """The assumptions under which it was accepted."""
 
 
 @dataclass(frozen=True, slots=True)

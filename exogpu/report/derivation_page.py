@@ -26,7 +26,7 @@ class History:
     seconds: float
     steps: tuple[Step, ...]
     report: Report
-    """Of the last: the proof of its synchronisation."""
+    """The last report: the proof of its synchronisation."""
 
 
 def history(procedure: Stages, derived: Schedulable, verdict: Verdict) -> History:

@@ -36,7 +36,7 @@ WORK: Final = 30_000_000
 """Products that a check may take."""
 
 SECONDS: Final = 5.0
-"""That a run of the procedure may take."""
+"""The seconds that a run of the procedure may take."""
 
 
 def formula(proc: ir.Proc) -> Formula | None:

@@ -156,7 +156,7 @@ ALONE: Final = frozenset(
         HazardKind.UNINIT,
     )
 )
-"""What concerns one statement or variable, and nothing else holds by."""
+"""Obligations that concern one statement or variable, and on which nothing else rests."""
 
 PAIRS: Final = (HazardKind.RAW, HazardKind.WAR, HazardKind.WAW, HazardKind.FREE)
 """Kinds of obligations about two accesses, which a chain may order."""

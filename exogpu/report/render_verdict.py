@@ -58,7 +58,7 @@ MOST_LINES: Final = 6
 
 
 PROSE: Final = Style(meta={"prose": True})
-"""Of sentences, which a terminal may break between words; lines of source stay whole."""
+"""The style of sentences, which a terminal may break between words; lines of source stay whole."""
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 MarkKind = Literal[
     "read", "write", "update", "signal", "fence", "arrive", "await", "alloc", "launch"
 ]
-"""What a marked place of the source does: `signal` is an instruction's trailing barrier, `alloc`
-also stands for the end of the lifetime, `launch` for the fences around a kernel."""
+"""The action at a marked place of the source: `signal` is an instruction's trailing barrier,
+`alloc` also stands for the end of the lifetime, `launch` for the fences around a kernel."""
 
 SYNC_KINDS: frozenset[MarkKind] = frozenset({"fence", "arrive", "await", "signal", "launch"})
 
@@ -143,7 +143,7 @@ class Bar:
     x: int
     width: int
     now: bool
-    """Whether they execute the first iteration; else only others do."""
+    """They execute the first iteration; else only others do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +187,11 @@ class Owned:
     declared: str
     line: int
     owner: str
-    """What one allocation belongs to: `a CTA`."""
+    """The owner of one allocation: `a CTA`."""
     rows: tuple[tuple[str, str], ...]
     """Element and owner."""
     more: int
-    """How many further elements there are."""
+    """The number of further elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,11 +303,12 @@ class Signal:
     """An Arrive on a barrier element, or an Await of it."""
 
     y: float
-    """Of its box."""
+    """The height of its box."""
     arrives: bool
     element: str
     rank: int
-    """Of an arrival its number; of an Await that of the last that it waits for, or less than 0."""
+    """An arrival's number; an Await's number of the last arrival that it waits for, or less than
+    0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +351,7 @@ class Formula:
     text: str
     html: str
     evidence: str
-    """How far it was checked against the sequential meaning."""
+    """The extent to which it was checked against the sequential meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,16 +370,17 @@ class Report:
     assumptions: tuple[str, ...]
     trusted: tuple[str, ...]
     uncovered: tuple[str, ...]
-    """What nothing here speaks of."""
+    """The parts of which nothing here speaks."""
     hazards: tuple[HazardCard, ...]
     problems: tuple[str, ...]
-    """What is wrong with an ill-formed program."""
+    """The faults of an ill-formed program."""
     proof: bool
-    """Whether there are obligations for all sizes."""
+    """Obligations for all sizes exist."""
     certified: bool
-    """Whether every obligation is met, so that what no chain uses is not needed."""
+    """Every obligation is met, so that a statement that no chain uses is not needed."""
     legend: tuple[tuple[str, str, str], ...]
-    """Of each timeline of the program: its short name, what an access on it is called, and is."""
+    """The legend of each timeline of the program: its short name, its accesses' name, and a
+    description."""
     lines: tuple[Line, ...]
     marks: tuple[Mark, ...]
     rows: tuple[Row, ...]
@@ -390,4 +392,4 @@ class Report:
     rings: tuple[Ring, ...]
     timeline: Timeline | None
     taken: Taken | None = None
-    """How it was derived; None for a procedure that was written."""
+    """The derivation; None for a procedure that was written."""

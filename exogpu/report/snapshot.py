@@ -33,7 +33,7 @@ class Claim:
     """In a plain sentence, with its lines."""
     answer: str
     chains: tuple[tuple[str, ...], ...]
-    """What orders the two: of each way its statements, without their lines."""
+    """The statements of each way that orders the two, without their lines."""
 
     @property
     def key(self) -> Key:
@@ -63,14 +63,14 @@ class Snapshot:
     policy: str
     sizes: str
     numbers: tuple[int, ...]
-    """Of the lines of the source."""
+    """The numbers of the lines of the source."""
     source: tuple[str, ...]
     claims: tuple[Claim, ...]
     synchronising: tuple[Synchronising, ...]
     proof: bool
-    """Whether its claims are the obligations of a proof; else they are hazards alone."""
+    """Its claims are the obligations of a proof; else they are hazards alone."""
     complete: bool
-    """Whether it has chains and source; a certificate alone has neither."""
+    """It has chains and source; a certificate alone has neither."""
 
 
 def snapshot_of(report: Report) -> Snapshot:

@@ -19,7 +19,7 @@ _RULES: Final[Mapping[Policy, str]] = {
     Policy.PTX: "the published model, narrowed where hardware documentation asks for it",
     Policy.PAPER: "the published model",
 }
-"""Of the abstract machine, by policy."""
+"""The rules of the abstract machine, by policy."""
 
 HOLDS: Final = (
     "the parallel kernel computes what its sequential reading computes{sums}; no memory is reused "

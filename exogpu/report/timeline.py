@@ -50,7 +50,7 @@ class _Cell:
     failing: str = ""
     sources: list[_Cell] = field(default_factory=list)
     signals: list[tuple[BarrierElement, int]] = field(default_factory=list)
-    """Of an Arrive or Await: the elements, with their ranks."""
+    """The elements of an Arrive or Await, with their ranks."""
 
 
 def timeline(

@@ -37,15 +37,15 @@ class Event:
     """The same without those of task loops and thread loops."""
     variables: dict[str, None] = field(default_factory=dict)
     launch: bool = False
-    """Of a fence: one of those around a kernel."""
+    """The fence is one of those around a kernel."""
     home: BarrierElement | None = None
-    """Of an Arrive."""
+    """The home of an Arrive."""
     elements: tuple[BarrierElement, ...] = ()
     """On which it arrives or waits."""
     rank: int = 0
     """The number of an arrival; of an Await, the newest that it waits for."""
     released_by: tuple[Event, ...] = ()
-    """Of an Await: the arrivals, and the instructions that signal with them."""
+    """The arrivals that release an Await, and the instructions that signal with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Trace:
 
     events: tuple[Event, ...]
     complete: bool
-    """Whether the program ran to its end."""
+    """The program ran to its end."""
 
 
 def trace(program: amir.Program, sizes: Mapping[str, int], tasks: int | None = None) -> Trace:

@@ -103,9 +103,9 @@ class Derivation:
     forward: Callable[[Path, Where | None], tuple[Path, Where | None] | None]
     """Where a statement of the parent is now, and a part of its value; None for what is gone."""
     edit: Rewrite
-    """What was accepted: a certificate is made of it on demand."""
+    """The accepted rewrite: a certificate is made of it on demand."""
     assumed: tuple[str, ...] = ()
-    """What was taken for granted to accept it: none of most steps."""
+    """Assumptions under which it was accepted: none of most steps."""
     within: tuple[str, ...] = ()
     """The higher steps that it is part of, with their arguments, the outermost first."""
 

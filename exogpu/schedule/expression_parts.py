@@ -137,7 +137,7 @@ def _field_fits(wanted: object, value: object) -> bool:
 # The control expressions of one statement: bounds, guards, indices, extents.
 
 Change: TypeAlias = Callable[[ir.CExpr], ir.CExpr | None]
-"""What stands in the place of an expression; None where it stays, and its parts are looked at."""
+"""The replacement of an expression; None where it stays, and its parts are looked at."""
 
 
 def map_control(stmt: ir.Stmt, change: Change) -> ir.Stmt:

@@ -16,7 +16,7 @@ from exogpu.schedule.primitive import arguments_text, refuse_misgiven
 Step: TypeAlias = Callable[[derivations.P], derivations.P]
 
 REFUSALS = frozenset({"X990", "X991", "X992", "X993"})
-"""What a step raises that does not apply; other errors are not caught here."""
+"""The codes of a step that does not apply; other errors are not caught here."""
 
 
 def seq(*steps: Step[derivations.P]) -> Step[derivations.P]:

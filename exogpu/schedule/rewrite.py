@@ -38,7 +38,8 @@ class Image:
     inside: Site = ()
     """Where the old statement is a call: the statement of the body."""
     reads: tuple[int, ...] | None = None
-    """Which read of the old statement each new one is, where sides of + or * are exchanged."""
+    """The number of the old statement's read for each new one, where sides of + or * are
+    exchanged."""
     only: ir.BExpr | None = None
     """Where the new statement is that one; elsewhere it stands for nothing."""
 
@@ -81,7 +82,8 @@ class Copy:
 
 
 Origin: TypeAlias = tuple[Image, ...] | Copy | Again
-"""Of a statement that is no block; each of its instances is that of one Image at most."""
+"""The origin of a statement that is no block; each of its instances is that of one Image at
+most."""
 
 
 @dataclass(slots=True)
@@ -99,16 +101,16 @@ class Rewrite:
     inner: dict[Site, tuple[Image, ...]] = field(default_factory=dict)
     """The same of statements inside of new calls."""
     equal: dict[ir.CallProc, tuple[Schedulable, Schedulable]] = field(default_factory=dict)
-    """Of a new call, the procedure that it calls, and one to be read in its place."""
+    """The procedure that a new call calls, and one to be read in its place."""
     readings: dict[ir.Stmt, Reading] = field(default_factory=dict)
-    """Of either procedure, by the first statement of the whole."""
+    """The readings of either procedure, by the first statement of the whole."""
     assumed: set[str] = field(default_factory=set)
-    """What the checker took for granted to accept it; filled in by the checker alone."""
+    """The assumptions under which the checker accepts it; filled in by the checker alone."""
     after: Rewrite | None = None
     """The rewriting that made `old`, where a step is made of several: all are checked."""
     by_results: bool = False
-    """Whether both procedures are compared by what they leave, sums as sets of terms, and not
-    statement by statement."""
+    """Both procedures are compared by their results, sums as sets of terms, and not statement by
+    statement."""
     followed: dict[ir.Stmt, ir.Stmt] = field(default_factory=dict)
     """By a new statement, blocks included, the old one that cursors follow to it."""
     joined: dict[ir.Stmt, ir.Stmt] = field(default_factory=dict)

@@ -73,12 +73,12 @@ class Synchronised(Generic[P]):
 
     proposals: tuple[Proposal[P], ...]
     tried: int
-    """How many changes were tried."""
+    """The number of changes that were tried."""
     seconds: float
     reason: str
     """Why there are no more proposals."""
     before: int
-    """How many hazards there were, at the sizes that were tried."""
+    """The number of hazards before, at the sizes that were tried."""
     remaining: tuple[Remaining, ...]
     """The hazards of the best that was found; none where something is proposed."""
     sizes: tuple[tuple[tuple[str, int], ...], ...]

@@ -23,7 +23,7 @@ class IslGaveUpError(Exception):
 
 
 LOUD = False
-"""Whether what ISL cannot answer, and has operations left for, is raised as it is: in tests and
+"""A question that ISL cannot answer, and has operations left for, is raised as it is: in tests and
 campaigns, since it is most often a mistake of who asks, such as a name that is declared nowhere."""
 
 

@@ -21,7 +21,7 @@ from typing import Final, NoReturn, Self
 from exogpu.solvers.processes import FORKS, YOUNG, Tell, end_with, unwatched, watch_too
 
 VARIABLE: Final = "EXOGPU_JOBS"
-"""How many processes a check may use."""
+"""The number of processes that a check may use."""
 
 
 class LostError(Exception):
@@ -99,7 +99,7 @@ class Turns:
 
 
 MOST_TURNS: Final = 256
-"""What a byte can number; a pipe has room for them."""
+"""The number of turns that a byte can number; a pipe has room for them."""
 
 
 @contextmanager

@@ -39,7 +39,7 @@ TICK: Final = 0.05
 """Seconds between two looks at the memory of the process."""
 
 FORKS: Final = sys.platform not in ("win32", "darwin", "emscripten", "wasi")
-"""Whether a forked process can be relied on: system libraries of macOS crash in one."""
+"""A forked process can be relied on: system libraries of macOS crash in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class Limits:
     seconds: float | None = None
     """By the clock; None is as long as it takes."""
     gigabytes: float | None = None
-    """Of memory beside its caller's; None is half of the machine's."""
+    """Memory beside its caller's; None is half of the machine's."""
     share: float = 1.0
-    """Of the seconds, for this part of what they are given for."""
+    """The share of the seconds for this part of their work."""
     each_stage: bool = False
-    """Whether the seconds are for each stage, not for the whole."""
+    """The seconds are for each stage, not for the whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Stopped:
 
     cause: Literal["time", "memory", "crash"]
     stage: str
-    """What was being done: `refuting`."""
+    """The stage at that time: `refuting`."""
     detail: str
 
     def __str__(self) -> str:
@@ -132,13 +132,13 @@ class _Board:
 
 
 _board: _Board | None = None
-"""Of the process that this is, if it has a caller."""
+"""The board of this process, if it has a caller."""
 
 _cuts = 0
-"""How often something was cut short."""
+"""The number of times that something was cut short."""
 
 _confined = False
-"""Whether this process has limits of its own already."""
+"""This process has limits of its own already."""
 
 
 def stage(doing: str, *, endless: bool = False) -> None:
@@ -376,7 +376,7 @@ YOUNG: Final = 50_000
 """New objects after which cycles among them are looked for: there are few."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""Of glibc's malloc.h."""
+"""The options of glibc's malloc.h."""
 
 
 def _keep_memory() -> None:

@@ -21,13 +21,13 @@ SOON: Final = ((6, 0.1), (2, 1.0), (6, 1.0))
 many divisions, as nests have, are easier for the older one (2)."""
 
 ATTEMPTS: Final = (*SOON, (2, 60.0))
-"""Those, and for what is worth ten seconds the older one again, whose units are short: some thirty
+"""The two, and for what is worth ten seconds the older one again, whose units are short: some thirty
 million a second."""
 
 
 LOUD = False
-"""Whether a script that Z3 cannot read is raised, and not unknown: in tests and campaigns, since it
-is a mistake of who wrote it."""
+"""A script that Z3 cannot read is raised, and not unknown: in tests and campaigns, since it is a
+mistake of who wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Reply:
     word: Literal["unsat", "sat", "unknown"]
     seconds: float
     why: str = ""
-    """Of `unknown`, where more is known than that it reached its limit."""
+    """The reason of an `unknown`, where more is known than that it reached its limit."""
 
 
 def ask_z3(
@@ -70,8 +70,8 @@ def _raise_if_unread(error: z3.Z3Exception) -> None:
 
 
 TURNS: Final = ((2, 0.1), (6, 0.1))
-"""What the scripts of a group are tried with: the older procedure soon refutes most of what takes
-the other one long."""
+"""The solvers and limits with which the scripts of a group are tried: the older procedure soon
+refutes most scripts that take the other one long."""
 
 TOGETHER: Final = 128
 """Scripts that share a context: to make one takes longer than most answers."""

@@ -27,7 +27,7 @@ LONGEST: Final = 1 << 20
 """Characters of a script; ours have some thousands."""
 
 WIDTH: Final = 96
-"""Of a line of comment."""
+"""The width of a line of comment."""
 
 # fmt: off
 RESERVED: Final = frozenset({

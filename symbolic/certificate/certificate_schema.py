@@ -36,13 +36,13 @@ class Certificate:
     witness: str
     """The digest of the witness."""
     digest: str
-    """Of all of it."""
+    """The digest of all of it."""
     fits: bool
-    """Whether this is the digest of what is written."""
+    """This is the digest of the written program."""
     entries: tuple[Mapping[str, Any], ...]
     """The obligations, as `write.obligation_json` makes them."""
     assumptions: tuple[str, ...] = ()
-    """Of the contents of arrays, beside those of every certificate."""
+    """Assumptions on the contents of arrays, beside those of every certificate."""
     of: Literal["proof"] = "proof"
 
 

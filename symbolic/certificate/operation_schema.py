@@ -333,14 +333,14 @@ _SLOT: Final[dict[str, _Scoped]] = {
     "mode": _always(strict_json.one_of(["slot"])),
     "slot": _ELEMENT,
 }
-"""Of a loop that binds a slot."""
+"""The fields of a loop that binds a slot."""
 
 
 _LOADED: Final[dict[str, _Scoped]] = {
     "mode": _always(strict_json.one_of(["loaded"])),
     "source": _access(data_element, points=True),
 }
-"""Of a loop that binds a value from memory."""
+"""The fields of a loop that binds a value from memory."""
 
 
 _ORIGIN: Final[dict[str, _Scoped]] = {

@@ -31,7 +31,7 @@ from exogpu.symbolic.certificate.strict_json import MalformedError
 # : t = N * (number + j0) + ... and 0 <= j0 < N ... }
 
 Names: TypeAlias = Callable[[str], ir.CVar | None]
-"""What a name stands for; None where it is no variable."""
+"""The variable of a name; None where it is no variable."""
 
 _TOKEN: Final = re.compile(r" ?([()]|!=|<=|>=|[=<>+*/]|-?\d+|-|\w+(?:\.\w+)?)")
 
@@ -72,7 +72,7 @@ _BRACKETS: Final[dict[str, tuple[str, Callable[..., Any]]]] = {
     "B or B": ("B", lambda a, b: ir.Or(a, b)),
     "not B": ("B", lambda b: ir.Not(b)),
 }
-"""What brackets make of what stands in them."""
+"""The value of brackets from the parts inside them."""
 
 
 def number(text: str, names: Names) -> ir.CExpr:

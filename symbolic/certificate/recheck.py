@@ -47,7 +47,7 @@ Ask = Callable[[str], solvers_smt.Reply]
 Which = Literal["z3", "cvc5", "all"]
 Word = Literal["confirmed", "rejected", "unknown"]
 Of = Literal["proof", "step", "derivation"]
-"""What a certificate is of: synchronisation, a step of a schedule, or the list of its steps."""
+"""The subject of a certificate: synchronisation, a step of a schedule, or the list of its steps."""
 
 CHECKED: Final = (
     f"the digests of {CERTIFICATE}, {PROGRAM} and {WITNESS}",
@@ -64,7 +64,7 @@ STEPS_CHECKED: Final = (
     "the witness",
     "of a derivation, that each step is made of what the one before it made",
 )
-"""Of steps of schedules."""
+"""The checks of steps of schedules."""
 
 STEPS_NOT_CHECKED: Final = (
     f"that the statements in {PROGRAM} are those of the kernel's source",
@@ -88,9 +88,9 @@ class Flaw:
     """A file, or an obligation's name."""
     problem: str
     claim: str = ""
-    """Of the obligation."""
+    """The claim of the obligation."""
     open: bool = False
-    """Whether a solver could not decide, which rejects nothing."""
+    """A solver could not decide, which rejects nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +108,11 @@ class Rechecked:
     flaws: tuple[Flaw, ...]
     seconds: float
     digest: str = ""
-    """Of all of the certificate, as it says."""
+    """The digest of all of the certificate, as it says."""
     others: tuple[str, ...] = ()
     """Files of the folder that are no part of the certificate."""
     compared: bool = False
-    """Whether the program was made again from the kernel's source."""
+    """The program was made again from the kernel's source."""
     of: Of = "proof"
 
     @property
@@ -223,7 +223,7 @@ class Prepared:
     folder: Path
     found: Stated
     obligations: tuple[Asked, ...]
-    """Those that the program has; none where there are flaws already."""
+    """The obligations that the program has; none where there are flaws already."""
     flaws: tuple[Flaw, ...]
     compared: bool
     seconds: float

@@ -38,7 +38,7 @@ ASSUMED: Final = (
     "sizes satisfy the preconditions, and a size is at least its least value",
     "array arguments have the declared extents and do not overlap",
 )
-"""Of every proof."""
+"""Assumptions of every proof."""
 
 TRUSTED: Final = (
     "the reading of the source, and its conversion into the abstract machine's program",
@@ -278,7 +278,7 @@ def void(_: object) -> None:
 
 
 _CONTROL: Final = r"\x00-\x08\x0a-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
-"""What a terminal might obey, and line ends."""
+"""Characters that a terminal might obey, and line ends."""
 
 TEXT: Final = matching(rf"[^{_CONTROL}]*", "text on one line")
 SENTENCE: Final = matching(rf"[^{_CONTROL}]+", "sentence")

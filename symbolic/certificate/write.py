@@ -114,7 +114,7 @@ def _write(path: Path, text: str) -> None:
 _Files: TypeAlias = tuple[dict[str, strict_json.Json], str, str]
 
 _made: WeakKeyDictionary[Certified, tuple[Verdict, _Files]] = WeakKeyDictionary()
-"""Of a procedure's last verdict: a report states the digest of the certificate that it writes."""
+"""A procedure's last verdict: a report states the digest of the certificate that it writes."""
 
 
 def _files(procedure: Certified, verdict: Verdict) -> _Files:

@@ -38,7 +38,7 @@ ONE: Final[literal_records.Threads] = frozenset({(0, 0)})
 """The thread whose visibility the literal rules are asked about."""
 
 Parts: TypeAlias = list[BExpr | list[str]]
-"""Of a conjunction: formulas, and lists of named ones of which one holds."""
+"""The parts of a conjunction: formulas, and lists of named ones of which one holds."""
 
 
 class Rules:

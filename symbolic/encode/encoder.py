@@ -33,7 +33,7 @@ class Meeting:
     """Instances of two accesses, the first earlier, of one allocation, and an element."""
 
     script: Script
-    """That says so, and nothing else."""
+    """The script of the claim, and nothing else."""
     first: Instance
     second: Instance
     element: tuple[CVar, ...]
@@ -114,7 +114,7 @@ class Draft:
     """Empty where the claim follows from the rules alone."""
     ends: Ends | None = None
     meaning: Meaning | None = None
-    """Of the names in its chains."""
+    """The meaning of the names in its chains."""
     chains: tuple[witness.Chain, ...] = ()
 
 

@@ -29,7 +29,7 @@ class Instance:
 
     site: Site
     values: Mapping[Sym, ir.CExpr]
-    """Of every iterator around it."""
+    """The values of every iterator around it."""
 
 
 # --- connectives --------------------------------------------------------------------------------

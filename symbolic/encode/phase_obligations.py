@@ -82,7 +82,7 @@ class _OrderClaim:
     found: tuple[After, ...]
     meaning: Meaning
     suits: Callable[[CExpr], BExpr]
-    """Whether an Await of this bound counts, as a formula."""
+    """The formula that an Await of this bound counts."""
 
 
 class _Phase:

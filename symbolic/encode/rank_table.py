@@ -31,7 +31,7 @@ from exogpu.symbolic.encode.witness import WitnessError, element_names, witness_
 from exogpu.symbolic.sites import Site, UndecidedError, counted_on, where_begun
 
 ITERATIONS: Final = 4
-"""Of a nest's first so many iterations it is said what those before have counted."""
+"""The number of a nest's first iterations of which it is said what those before have counted."""
 
 MOST: Final = 12
 """The same, however long a ring is."""
@@ -59,7 +59,7 @@ class Based:
     exists: str
     before: CExpr
     totals: tuple[CExpr, ...]
-    """Of its own iteration, its own and the next, ..."""
+    """The totals of its own iteration, its own and the next, ..."""
     inside: bool
     """True if its iteration is one of the nest's; False for what comes before all of some."""
 
@@ -86,11 +86,11 @@ class RankTable:
         )
         """The loops whose iterations are counted apart, those of the allocation among them."""
         self.outer: tuple[Loop, ...] = ()
-        """Those of them within the allocation."""
+        """The loops of those within the allocation."""
         if self.apart:
             self.outer = self.apart[len(self._scope()) :]
         self.iterations = ITERATIONS
-        """Of so many it is said what those before have counted."""
+        """The number of iterations of which it is said what those before have counted."""
         if self.placed.slots:  # A ring may then be as many iterations long.
             depths = (variable.depth or 0 for variable in self.placed.variables.values())
             self.iterations = max(ITERATIONS, *depths)

@@ -93,7 +93,7 @@ class _Place:
     instance: formulas.Instance
     executed: BExpr
     said: set[object]
-    """What was demanded there already."""
+    """The demands that were made there already."""
 
 
 class _Statements:

@@ -30,7 +30,7 @@ class WitnessError(ValueError):
 # --- names --------------------------------------------------------------------------------------
 
 _NUMBER: Final = -1
-"""Of the variables of witnesses, which no program's variable has."""
+"""The number of the variables of witnesses, which no program's variable has."""
 
 
 def witness_integer(name: str) -> CVar:
@@ -132,9 +132,9 @@ class After:
 Chain: TypeAlias = Seen | Gone
 
 Aim: TypeAlias = Literal["previous", "last", "awaited", "arrived", "trailed", "signals", "enough"]
-"""What a partner is to an instance: the one counted before it, the last on an element, the Await
-that waits for an Arrive, the Arrive that an Await waits for, the Arrive of a trailing barrier's
-rank, any Arrive on an Await's element, a late enough Arrive of another's home."""
+"""The relation of a partner to an instance: the one counted before it, the last on an element, the
+Await that waits for an Arrive, the Arrive that an Await waits for, the Arrive of a trailing
+barrier's rank, any Arrive on an Await's element, a late enough Arrive of another's home."""
 
 Order: TypeAlias = Literal["not_early", "not_ahead", "followed"]
 """(i), (iii) and (ii) of PHASE."""
@@ -209,7 +209,7 @@ class Witness:
     near: Mapping[tuple[Aim, tuple[int, ...]], tuple[At, ...]]
     phased: Mapping[tuple[Order, int], tuple[After, ...]]
     asked: set[object] = field(default_factory=set, compare=False, repr=False)
-    """What the encoder has asked for."""
+    """The questions that the encoder has asked."""
 
     def chains(self, record: int, check: int) -> tuple[Chain, ...]:
         self.asked.add((record, check))

@@ -57,9 +57,9 @@ class Findings:
     obligations: int
     """Pairs of a Record and a Check that meet on some element, for some sizes."""
     vacuous: bool
-    """Whether no sizes satisfy the preconditions."""
+    """No sizes satisfy the preconditions."""
     evidence: Evidence | None = None
-    """What certificates are made from; None where nothing could be analysed."""
+    """The facts that certificates are made from; None where nothing could be analysed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -70,7 +70,7 @@ class _VariableFindings:
     undecided: list[Undecided] = field(default_factory=list)
     obligations: int = 0
     accesses: bool = False
-    """Whether they were analysed, and what is counted."""
+    """Accesses were analysed, too, and counts."""
     phase: bool = False
 
 

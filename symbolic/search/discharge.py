@@ -32,8 +32,8 @@ from exogpu.symbolic.search.visibility import Grants, Step, close, granted_at, g
 from exogpu.symbolic.sites import Site, loaded_from
 
 ROUNDS: Final = 8
-"""Of the closure, before it is asked what has been cleared: where task after task waits for the one
-before there is no last round, and none is needed if each overwrites what that one wrote."""
+"""Rounds of the closure, before it is asked what has been cleared: where task after task waits for
+the one before there is no last round, and none is needed if each overwrites what that one wrote."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +43,7 @@ class Ordered:
     records: Holder
     check: Site
     by_thread: bool
-    """Whether the check's threads are coordinates."""
+    """The check's threads are coordinates."""
     pairs: isl.Map
     """From records (with their threads, where exact) to checks (likewise)."""
     granted: Site | None
@@ -54,7 +54,7 @@ class Ordered:
     reached: isl.Map
     """`granted -> check`"""
     steps: tuple[Step, ...]
-    """Those that led to what was found."""
+    """The steps that led to the finding."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,7 +66,7 @@ class Goal:
     """From records (with their threads, where exact) to checks (likewise)."""
     ordered: list[Ordered] = field(default_factory=list)
     is_open: bool = field(init=False)
-    """Whether anything is left."""
+    """Something is left to be discharged."""
 
     def __post_init__(self) -> None:
         self.is_open = not isl.is_empty(self.left)

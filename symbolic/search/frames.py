@@ -48,15 +48,15 @@ class Frame:
     ) -> None:
         self.model = model
         self.by_task = by_task
-        """Whether threads that execute one task of a cluster and another are two, as they are to
-        records of what does not reside (decision `resident-memory`)."""
+        """Threads that execute one task of a cluster and another are two, as they are to records of
+        memory that does not reside (decision `resident-memory`)."""
         self.loops = loops
         self.sites = sites
         self.depth = len(loops)
         self.params = (*model.names, *(identifier(loop.iterator) for loop in loops))
         """All that a finding may depend on."""
         self.read = model.symbols_of(sites, self.depth)
-        """What all relations read: those of an access that reads more have further parameters,
+        """The symbols that all relations read: an access that reads more has further parameters,
         since each costs every operation time."""
         self._head = self.head_of(self.read)
         self.sharing = Sharing(self.depth, self._head, model.definitions.expr)

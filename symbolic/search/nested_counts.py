@@ -50,7 +50,7 @@ class Nest:
         if len(signs) > 1:
             raise reason
         self.newest = signs == {True}
-        """Whether Awaits wait for all but the newest."""
+        """Awaits wait for all but the newest."""
         self.loops: tuple[Loop, ...] = ()
         """The common outer loops that are set apart."""
         self.inner: Counts | None = None

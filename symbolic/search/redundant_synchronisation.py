@@ -26,7 +26,7 @@ from exogpu.symbolic.sites import variables_of
 
 Sync = amir.Fence | amir.Arrive | amir.Await
 Proved = Callable[[amir.Program], bool]
-"""Whether a program is right for all sizes."""
+"""A test that a program is right for all sizes."""
 Progress = Callable[[int, int], None]
 """Told how many candidates were tried, and of how many at most."""
 
@@ -280,7 +280,7 @@ def _with_ops(
 # --- timelines of statements --------------------------------------------------------------------
 
 Side = Literal["pre", "post"]
-"""Of the timelines of a statement: what it takes, and what it orders that before."""
+"""The timelines of a statement: those that it takes, or those that it orders these before."""
 
 
 def _sides(statement: Statement) -> tuple[Side, ...]:

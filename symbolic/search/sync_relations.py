@@ -22,7 +22,7 @@ class Syncs:
     def __init__(self, frame: Frame, ranks: Ranks | None = None) -> None:
         self.frame = frame
         self.ranks = Ranks(frame) if ranks is None else ranks
-        """Whether threads of two tasks are two does not matter to them."""
+        """Threads of two tasks may be two or one: it does not matter to them."""
         self.slots = SlotPairs(frame, self.ranks)
         self.fences = [site for site in frame.sites if isinstance(site.op, Fence)]
         self.arrives = [site for site in frame.sites if isinstance(site.op, Arrive)]

@@ -105,7 +105,7 @@ class Condition:
 
     expr: ir.BExpr
     exact: bool = False
-    """Whether it is confirmed that something fails at all other sizes."""
+    """Something fails at all other sizes, as is confirmed."""
 
     def __str__(self) -> str:
         return self.source.replace(" == ", " = ").replace(" % ", " mod ")

@@ -30,7 +30,7 @@ class _Read:
     stands: tuple[Stands, ...]
     time: tuple[CExpr, ...] | None
     values: record.Values
-    """Of the names in its witness."""
+    """The values of the names in its witness."""
 
     def is_after(self, time: Sequence[CExpr]) -> BExpr:
         """The moment comes before it."""

@@ -28,7 +28,7 @@ class Leaf:
     dtype: DataType
     """In which it is computed."""
     kept: DataType
-    """That of the variable."""
+    """The type of the variable."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,8 @@ class Cell:
     variable: str
     index: tuple[CExpr, ...]
     within: tuple[BExpr, ...] = ()
-    """Of a clipped operand, where it has the element: elsewhere it is zero, and not written."""
+    """The condition under which a clipped operand has the element: elsewhere it is zero, and not
+    written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +160,9 @@ class Image:
     new: int
     old: int
     at: tuple[CExpr, ...]
-    """Of the new one's iterators."""
+    """The coordinates in the new one's iterators."""
     reads: tuple[int, ...]
-    """Which read of the old statement each one of the new is."""
+    """The number of the old statement's read for each one of the new."""
     only: tuple[BExpr, ...] = ()
     """Where the new statement is that one; elsewhere it stands for nothing."""
 
@@ -183,8 +184,8 @@ class Law:
 
 
 Compared: TypeAlias = Literal["statements", "results", "whole to parts", "parts to whole"]
-"""How both procedures are compared: statement by statement, by what they leave, or as the same but
-for laws, where the old or the new one has the whole."""
+"""The way in which both procedures are compared: statement by statement, by their results, or as
+the same but for laws, where the old or the new one has the whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +200,7 @@ class Record:
     """New statements that compute once more what an old one did, and keep it elsewhere."""
     compared: Compared = "statements"
     laws: tuple[Law, ...] = ()
-    """Of procedures that differ in statements that are read as others."""
+    """The laws under which the statements of procedures that differ are the same."""
 
     @property
     def by_results(self) -> bool:
@@ -211,7 +212,7 @@ class Record:
 # Formulas about instances of statements, and scripts that ask about them.
 
 Values: TypeAlias = Mapping[Sym, CExpr]
-"""Of iterators."""
+"""The values of iterators."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ DIGITS: Final[Mapping[DataType, int]] = {
     DataType.F32: 24,
     DataType.F64: 53,
 }
-"""Of the significand: integers of as many bits are exact."""
+"""The digits of the significand: integers of as many bits are exact."""
 
 HOLDS: Final[Mapping[DataType, frozenset[DataType]]] = {
     DataType.F8E4M3: frozenset({DataType.F8E4M3}),

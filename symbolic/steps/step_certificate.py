@@ -77,7 +77,7 @@ ASSUMED: Final = (
     "the old procedure accesses elements of its variables only",
     "sums may be added up in any order, and 0 and -0 are one number",
 )
-"""Of every step."""
+"""Assumptions of every step."""
 
 TRUSTED: Final = (
     "the reading of both procedures as statements: calls and windows opened, launches as their "
@@ -87,8 +87,8 @@ TRUSTED: Final = (
 """By every step."""
 
 Decided: TypeAlias = Literal["certificate", "same", "isl"]
-"""How a step was decided: by a certificate; both procedures have the same statements; by ISL alone,
-and there is no certificate."""
+"""The way in which a step was decided: by a certificate; both procedures have the same statements;
+by ISL alone, and there is no certificate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +158,12 @@ class Listed:
     arguments: tuple[str, ...]
     decided: Decided
     why: str
-    """Of `isl`, why there is no certificate; else empty."""
+    """The reason why an `isl` step has no certificate; else empty."""
     old: str
     new: str
     """The digests of both procedures."""
     digest: str
-    """Of the certificate; empty where there is none."""
+    """The digest of the certificate; empty where there is none."""
 
 
 def derivation_text(procedure: str, steps: Sequence[Listed]) -> str:

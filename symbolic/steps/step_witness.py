@@ -36,7 +36,7 @@ class Given:
 
 
 Source: TypeAlias = At | Given | None
-"""What wrote last; None where nothing has."""
+"""The last write; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ EMPTY = Witness({}, {}, {}, {})
 # Accesses that are of one element, for statements that are read as others: data, not believed.
 
 Classes: TypeAlias = tuple[tuple[int, ...], ...]
-"""Of the whole, then of the parts: of each statement the numbers of the elements that it reads, in
-order, and that which it writes."""
+"""The classes of the whole, then of the parts: of each statement the numbers of the elements that
+it reads, in order, and that which it writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Terms:
     """The terms of one source in the sum that a read finds."""
 
     where: BExpr
-    """Which ones: of the iterators of the read, and of the term's own values."""
+    """The condition on the iterators of the read, and on the term's own values."""
     through: tuple[Found, ...]
     """By which write each came."""
 
@@ -120,7 +120,7 @@ class Sums:
     """The reads of one procedure."""
 
     wanted: Mapping[Reader, BExpr]
-    """Of which instances of a read something is said; of parameters at the end, of all."""
+    """The instances of a read of which something is said; of parameters at the end, all."""
     begins: Mapping[Reader, tuple[Found, ...]]
     """The last assignment before each; the sum is of what it gave and what was added since."""
     terms: Mapping[Reader, Mapping[SumSource, Terms]]

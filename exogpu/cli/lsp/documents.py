@@ -133,13 +133,13 @@ class Document:
     hovers: list[protocol.Hover] = field(default_factory=list)
     fixes: list[protocol.Fix] = field(default_factory=list)
     files: frozenset[str] = frozenset()
-    """That it imports."""
+    """The files that it imports."""
     failed: bool = False
-    """Whether it could not be loaded."""
+    """The file could not be loaded."""
     repaired: bool = False
-    """Whether no more fixes come."""
+    """No more fixes come."""
     dirty: bool = True
-    """Whether it has to be checked."""
+    """The file has to be checked."""
     complete: asyncio.Event = field(default_factory=asyncio.Event)
     """Set where nothing more is told of it."""
     _fresh: list[protocol.Judged] = field(default_factory=list)

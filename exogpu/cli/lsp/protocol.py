@@ -61,7 +61,7 @@ class Loaded:
     procedures: int
     files: tuple[str, ...]
     failed: bool
-    """Whether something kept it from being loaded: another file may mend that."""
+    """The file could not be loaded, which a change of another file may mend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Fix:
 
     procedure: str
     source: int
-    """Of the finding."""
+    """The source of the finding."""
     title: str
     proved: bool
     edits: tuple[Edit, ...]
@@ -105,7 +105,7 @@ class Failed:
 
     reason: str
     loading: bool
-    """Whether the file was still being executed."""
+    """The file was still being executed."""
 
 
 Told: TypeAlias = Judged | Loaded | Fix | Hover | Stage | Failed

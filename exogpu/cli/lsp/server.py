@@ -37,7 +37,7 @@ LOOK: Final = 0.03
 """Seconds between two looks whether it has an answer."""
 
 KERNELS: Final = re.compile(r"\bexogpu\b|^\s*@([\w.]+\.)?(proc|macro|instr)\b", re.MULTILINE)
-"""What a file of kernels has: it names exogpu, or decorates as its kernels are."""
+"""A file of kernels names exogpu, or decorates as its kernels are decorated."""
 
 _PYTHON: Final = lsp.FileOperationRegistrationOptions(
     [lsp.FileOperationFilter(lsp.FileOperationPattern("**/*.py"))]

@@ -21,7 +21,7 @@ LONGEST: Final = 64 * 2**20
 """Bytes of a message."""
 
 TRIES: Final = 2
-"""How often a job is given to a worker, where workers end at it."""
+"""The number of times that a job is given to a worker, where workers end at it."""
 
 
 class Worker:

@@ -66,7 +66,7 @@ class Outcome:
     violations: tuple[Violation, ...]
     operations: int
     work: int = 0
-    """What the run took: operations executed, and states that syncs changed."""
+    """The work of the run: operations executed, and states that syncs changed."""
 
 
 def run(

@@ -25,10 +25,10 @@ class Scope:
     """Knowledge about control variables: sizes by value, iterators by a name for each loop."""
 
     values: dict[Sym, affine.Affine]
-    """What each name means at this place."""
+    """The meaning of each name at this place."""
     ranges: dict[Sym, affine.Range] = field(default_factory=dict)
     slots: dict[Sym, int] = field(default_factory=dict)
-    """Of the loops' own names."""
+    """The slots of the loops' own names."""
 
     def enter(self, name: Sym, lo: affine.Affine, hi: affine.Affine) -> Sym:
         """A name of its own for the iterator of a loop over `[lo, hi)`."""

@@ -35,11 +35,11 @@ class BarrierFacts:
     counts: tuple[int, ...]
     """The n of every Await on it."""
     own_arrival: bool
-    """Whether an Await receives the tags of its own arrival alone (`await-own-arrival`)."""
+    """An Await receives the tags of its own arrival alone (`await-own-arrival`)."""
     multicast: bool
-    """Whether an Arrive may target another element than its home."""
+    """An Arrive may target another element than its home."""
     order: RecordFacts | None
-    """Of the records that PHASE needs; of mbarriers only."""
+    """The facts of the records that PHASE needs; of mbarriers only."""
 
     @property
     def small(self) -> int:

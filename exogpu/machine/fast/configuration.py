@@ -74,14 +74,14 @@ class Machine:
         self.tables = tables
         self.observer = observer
         self.fine = fine
-        """Whether every violation is wanted, element by element."""
+        """Every violation is wanted, element by element."""
         self.skip = skip
         self.skips = skip and not fine
-        """Whether anything may be done at once."""
+        """Several iterations may be done at once."""
         self.values: Values = [0] * len(layout.scope.slots)
         self.operations = 0
         self.skipped = 0
-        """Of the operations, those that were not executed."""
+        """The number of operations that were not executed."""
         self.most = most
         """Work at which the run ends."""
         self.task = 0
@@ -234,7 +234,7 @@ class Context:
         self.machine = machine
         self.scope = machine.layout.scope
         self.swept = False
-        """Whether a loop around this place is executed by cell (`fast.sweeps`)."""
+        """A loop around this place is executed by cell (`fast.sweeps`)."""
         self.at_once: set[Loop] = set()
         """The loops that begin with a task, and have some iteration whatever the iterators are."""
 

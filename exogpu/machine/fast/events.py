@@ -34,7 +34,7 @@ class Instance:
 
     when: When
     values: tuple[int, ...]
-    """Of the iterators around it, outermost first."""
+    """The values of the iterators around it, outermost first."""
 
 
 def last_instance_at(path: Path, values: tuple[int, ...]) -> Instance:

@@ -40,13 +40,13 @@ class Layout:
     iterators: dict[amir.Loop, Sym] = field(default_factory=dict)
     """By loop, the name of its own that the scope gives it."""
     stores: dict[Sym, Store] = field(default_factory=dict)
-    """Of the variables with operations that matter."""
+    """The stores of the variables with operations that matter."""
     barriers: dict[Sym, BarrierFacts] = field(default_factory=dict)
     records: dict[amir.Record, fast_records.RecordFacts] = field(default_factory=dict)
-    """Of the Records that some check can meet."""
+    """The facts of the Records that some check can meet."""
     syncs: dict[amir.Op, fast_records.SyncFacts] = field(default_factory=dict)
     threads: dict[amir.Op, fast_records.Threads] = field(default_factory=dict)
-    """Of Fences and Awaits within tasks: all that may execute them."""
+    """The threads that may execute each Fence and Await within tasks."""
     allocated: frozenset[Sym] = frozenset()
     """Variables with an Alloc; the others exist from the start."""
     residents: frozenset[Sym] = frozenset()

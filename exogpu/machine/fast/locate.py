@@ -158,7 +158,7 @@ class _Slicer:
         self._name = check.access.name if isinstance(check, amir.Check) else None
         self._element = Sym(violation.variable)
         self._local = _local(program.body, _variable(violation))
-        """Whether the variable belongs to a task."""
+        """The variable belongs to a task."""
         self._end = last_instance_at(path_to(program.body, check), _values(violation))
         self.check: amir.Op | None = None
         """The instance of the check that fails."""

@@ -47,7 +47,7 @@ class Body:
     begins_task: bool
     once: bool
     around_tasks: bool = False
-    """Whether each iteration is one loop, of which the first operation begins a task."""
+    """Each iteration is one loop, of which the first operation begins a task."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,11 +55,11 @@ class Effect:
     """The effect of an iteration."""
 
     contents: tuple[Contents, ...]
-    """Of each box, after it."""
+    """The contents of each box, after it."""
     lifted: dict[StateId, StateId]
-    """What became of each state that was about."""
+    """The new state for each state that was in use."""
     barriers: tuple[tuple[bool, BarrierKey | None], ...]
-    """Of each barrier it uses: whether it is another allocation, and its state."""
+    """Pairs of each barrier in use: it is another allocation, and its state."""
     operations: int
     tasks: int
     left: tuple[Contents, ...] | None = None

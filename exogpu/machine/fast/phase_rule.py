@@ -62,9 +62,9 @@ class Phase:
         self._facts = facts
         self.known = depth is not None
         self.depths: tuple[int, ...] = (depth,) if depth is not None else tuple(DEPTHS)
-        """Those not yet refuted."""
+        """The depths that are not yet refuted."""
         self.first: tuple[Fault, ...] = ()
-        """What refuted depth 1, where the depth must be found."""
+        """The faults that refuted depth 1, where the depth must be found."""
         self.awaited: list[Awaited] = []
         self.arrived: list[set[int]] = [set() for _ in range(size)]
         """Ranks of the arrivals on each element that an Await may still be paired with."""

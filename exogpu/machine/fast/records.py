@@ -64,24 +64,23 @@ class RecordFacts:
     each: bool
     """One record an owner; else one record that all owners share."""
     own: Level
-    """What owners have on `timeline`; INVISIBLE if nothing."""
+    """The level of owners on `timeline`; INVISIBLE if they have none."""
     timeline: QualTL | None
     atomic: QualSet
     timelines: tuple[QualTL | None, ...]
     """The timelines on which visibility can make a difference."""
     gains: tuple[int, ...]
-    """Which of `timelines` a sync of the program can grant."""
+    """The numbers of `timelines` that a sync of the program can grant."""
     full: tuple[int, ...]
-    """Which of them a sync within a task can grant in full, or carry on;"""
+    """The numbers of those that a sync within a task can grant in full, or carry on;"""
     temporal: tuple[int, ...]
     """and which it can grant temporally at most."""
     most: Threads
     """The threads to which syncs within a task can grant; see `Tables.most`."""
     resident: bool = False
-    """Whether the memory resides from task to task (decision `resident-memory`): so do the
-    threads."""
+    """The memory resides from task to task (decision `resident-memory`), and so do the threads."""
     young: int | None = None
-    """Of writes that a read may meet there, a place beside the timelines: what is full on it was
+    """A place beside the timelines for writes that a read may meet there: what is full on it was
     made in the running task."""
 
 
@@ -94,7 +93,8 @@ class Grants:
     full: tuple[int, ...]
     temporal: tuple[int, ...]
     carried: tuple[int, ...] = ()
-    """Those of the async proxy on which it carries full visibility on, if at all;"""
+    """The numbers of the async proxy's timelines on which it carries full visibility on, if at
+    all;"""
     onward: frozenset[int] = frozenset()
     """and those on which it gives what is carried to it (decision `proxy-fence-anywhere`)."""
 
@@ -109,7 +109,7 @@ class SyncFacts:
     full: QualSet
     temporal: QualSet
     joins: bool = True
-    """Whether threads wait for others, so that it passes execution order on."""
+    """Threads wait for others, so that it passes execution order on."""
 
     def grants_for(self, facts: RecordFacts) -> Grants:
         """Returns the timelines that the sync looks at and grants, for the records of one Record

@@ -41,11 +41,11 @@ class Parts:
     barriers: set[Sym] = field(default_factory=set)
     """Barrier variables whose counts it uses."""
     lifts: bool = False
-    """Whether it has operations that rewrite every record."""
+    """It has operations that rewrite every record."""
     cpu: bool = False
-    """Whether some of those stand at CPU scope."""
+    """Some of those stand at CPU scope."""
     tasks: bool = False
-    """Whether tasks begin in it."""
+    """Tasks begin in it."""
 
     def add(self, other: Parts) -> None:
         """Joins what another block of the same loop depends on."""

@@ -16,14 +16,14 @@ from exogpu.machine.fast import records
 Rule: TypeAlias = Callable[[records.RecordFacts, records.Family], tuple[records.Family, ...]]
 
 NOTHING, TEMPORAL, FULL = 0, 1, 2
-"""What a witness allows (decision `temporal-no-witness`)."""
+"""The level that a witness allows (decision `temporal-no-witness`)."""
 
 NewTags: TypeAlias = tuple[tuple[int, int, int], ...]
-"""What an arrival adds: by target element, the arrival (`records.Tags`) and the count."""
+"""The tags that an arrival adds: by target element, the arrival (`records.Tags`) and the count."""
 
 Passage: TypeAlias = tuple[int, tuple[int, ...]]
-"""What a sync may give of a record: its grant, and the timelines that it carries in full
-(decision `proxy-fence-anywhere`), as positions in the Record's list."""
+"""The visibility that a sync may give of a record: its grant, and the timelines that it carries in
+full (decision `proxy-fence-anywhere`), as positions in the Record's list."""
 
 
 class Lift:
@@ -48,7 +48,7 @@ class Lift:
         self._elements = elements
         self._families: dict[records.FamilyId, tuple[records.FamilyId, ...]] = {}
         self.states: dict[records.StateId, records.StateId] = {}
-        """What it makes of the states that it changes."""
+        """The new states for those that it changes."""
         self.still = 0
         """The states that it is known to leave as they are, as bits."""
 

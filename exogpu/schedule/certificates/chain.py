@@ -42,11 +42,11 @@ class Certified:
     made: step_certificate.Made
     decided: step_certificate.Decided
     why: str
-    """Of a step that ISL alone has decided, why it has no certificate; else empty."""
+    """The reason why a step that ISL alone has decided has no certificate; else empty."""
     old: str
     new: str
     files: dict[str, str] = field(repr=False)
-    """Of the certificate, by name; none where there is none."""
+    """The files of the certificate, by name; none where there is none."""
     obligations: int
     seconds: float
 

@@ -70,7 +70,7 @@ class Objection:
     second: Stmt | None = None
     sizes: Mapping[str, int] | None = None
     element: str = ""
-    """Which one it is about at those sizes."""
+    """The element that it is about at those sizes."""
 
 
 def objection(edit: Rewrite, *, everything: bool = False) -> Objection | None:

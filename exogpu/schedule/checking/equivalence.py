@@ -87,7 +87,7 @@ def _differ_on(one: ir.Proc, other: ir.Proc, sizes: Mapping[str, int], seed: int
 
 
 QUICK: Final = 2_000_000
-"""Of ISL's operations, a few seconds at most: most procedures need less."""
+"""ISL's operations, a few seconds at most: most procedures need less."""
 
 BUDGET: Final = 100_000_000
 """The same, for others."""
@@ -106,7 +106,7 @@ class Equivalence:
     reason: str = ""
     """Why not, or why it could not be decided."""
     sizes: Mapping[str, int] | None = None
-    """Of two that differ, the smallest at which a term has no counterpart."""
+    """The smallest sizes at which a term of two that differ has no counterpart."""
 
     def __bool__(self) -> bool:
         """Tests whether they are equivalent."""
@@ -216,13 +216,13 @@ class _Term:
 
     place: Place
     resolved: tuple[isl_unions.Relation, ...]
-    """Of reads of its value, from its writes to the one element of a parameter as it was given, or
-    as it is rounded."""
+    """Sources of reads of its value, from its writes to the one element of a parameter as it was
+    given, or as it is rounded."""
     others: tuple[Event, ...]
     """Reads whose counterparts are left to find: of sums, and of what is rounded if that is asked
     for."""
     pattern: tuple[Finds, ...]
-    """Of each read in order, what it finds."""
+    """The writes that each read finds, in order."""
 
 
 class Comparison:

@@ -30,7 +30,7 @@ from exogpu.ir.walk import control_variables, reads
 from exogpu.schedule.checking.statement_model import Place, Said, Variable
 
 REALS: Final = "floating-point numbers are taken as real ones: other roundings"
-"""What is assumed where values are the same for real numbers."""
+"""The assumption where values are the same for real numbers."""
 
 TERMS: Final = 2000
 """Terms of a polynomial that are written out."""

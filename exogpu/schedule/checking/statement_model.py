@@ -41,7 +41,7 @@ class Place:
     time: Time
     events: tuple[Event, ...]
     constants: Mapping[Sym, scalars.Constant]
-    """What parameters stand for that were given a constant."""
+    """The constants that were given for parameters."""
 
     @property
     def stmt(self) -> ir.Stmt:
@@ -69,7 +69,8 @@ class Event:
     reduces: bool
     """The target of a `+=`: these commute with each other."""
     within: tuple[ir.BExpr, ...] = ()
-    """Of a clipped operand, where it has the element: elsewhere it is zero, and not written."""
+    """The condition under which a clipped operand has the element: elsewhere it is zero, and not
+    written."""
 
 
 @dataclass(frozen=True, slots=True)

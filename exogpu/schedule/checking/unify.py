@@ -33,7 +33,7 @@ class Same:
     program: ir.Stmt
     at: dict[Sym, ir.CExpr]
     reads: tuple[int, ...] | None
-    """Which read of the program's each one is, where sides are exchanged."""
+    """The number of the program's read for each one, where sides are exchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +88,14 @@ class _Search:
     callee: ir.Proc | ir.Instr
     params: dict[Sym, ir.ControlParam | ir.DataParam]
     dtypes: Mapping[Sym, DataType]
-    """Of the program's variables."""
+    """The types of the program's variables."""
     extents: Mapping[Sym, tuple[ir.CExpr, ...]]
     at: dict[Sym, ir.CExpr]
     """The program's control variables, by the iterators of the body."""
     loops: list[Sym] = field(default_factory=list)
     """The program's iterators so far."""
     ranges: dict[Sym, tuple[ir.CExpr, ir.CExpr]] = field(default_factory=dict)
-    """Of the iterators of the body, in terms of its parameters."""
+    """The ranges of the iterators of the body, in terms of its parameters."""
     once: dict[Sym, ir.CExpr] = field(default_factory=dict)
     """Iterators of the body that have one value."""
     control: dict[Sym, ir.CExpr] = field(default_factory=dict)

@@ -45,7 +45,7 @@ class Judged:
     program: Program | None
     """None where some threads do not take part in what needs them all."""
     standing: frozenset[Trouble]
-    """What does not depend on sizes."""
+    """The troubles that do not depend on sizes."""
     found: tuple[tuple[Violation, ...], ...]
     """By sample."""
 

@@ -30,7 +30,7 @@ class Move:
 
     kind: str
     cost: float
-    """How many statements of synchronisation it adds or changes; more for what is worse."""
+    """The number of statements of synchronisation that it adds or changes; more for worse ones."""
     draft: Draft
 
 

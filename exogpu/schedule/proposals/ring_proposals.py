@@ -56,7 +56,7 @@ class _Ring:
     """The element of a consumer."""
     depth: int
     plain: bool
-    """Whether ordinary accesses use what is loaded."""
+    """Ordinary accesses use the loaded values."""
 
 
 def rings(draft: drafts.Draft, load: int, violations: Sequence[Violation]) -> Iterator[Move]:

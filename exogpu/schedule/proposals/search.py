@@ -162,7 +162,7 @@ class Search:
     root: Judged
     heard: Callable[[str], None]
     one: bool = True
-    """Whether one proposal will do."""
+    """One proposal will do."""
     best: Judged = field(init=False)
     doubts: list[str] = field(default_factory=list)
     """Why drafts without a trouble at the samples were not taken."""
