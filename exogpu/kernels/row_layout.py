@@ -22,7 +22,7 @@ LOWEST: Final = -3.4028234663852886e38
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Who has a row of `dtype`: `warps` warps, a thread of which takes `loads` vectors at a time.
+    """The owners of a row of `dtype`: `warps` warps; a thread takes `loads` vectors at a time.
 
     A vector is 16 bytes, or one element where rows have any length.  One warp has a row for itself,
     and shares its CTA with others; several warps are a CTA.  A row that is not `looped` over has at

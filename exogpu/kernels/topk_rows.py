@@ -77,7 +77,7 @@ def _pairs(shape: TopkShape) -> Macro:
 
     @macro
     def taken_away(key, own, column):
-        """If they are one column."""
+        """Takes the key away if both are one column."""
         key = select(own, column, key, select(column, own, key, LOWEST))
 
     @macro

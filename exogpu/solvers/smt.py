@@ -21,8 +21,8 @@ SOON: Final = ((6, 0.1), (2, 1.0), (6, 1.0))
 many divisions, as nests have, are easier for the older one (2)."""
 
 ATTEMPTS: Final = (*SOON, (2, 60.0))
-"""The two, and for what is worth ten seconds the older one again, whose units are short: some thirty
-million a second."""
+"""The two, and for what is worth ten seconds the older one again, whose units are short: some
+thirty million a second."""
 
 
 LOUD = False
