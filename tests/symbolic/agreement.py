@@ -253,8 +253,8 @@ def on_the_host(seed: int) -> Procedure:
 
 
 def depends_on_the_stream(seed: int, sizes: Sizes, found: Comparison) -> bool:
-    """Tests whether a program on the host, whose reads alone may be wrong, since nobody wrote what they
-    read, computes something else if the stream copies late."""
+    """Tests whether a program on the host computes something else if the stream copies late, though
+    nothing is wrong with it but reads of what nobody wrote."""
     safe = found.kinds <= {HazardKind.UNINIT}
     return safe and host_runs.depends_on_the_stream(on_the_host(seed), sizes["K"])
 
