@@ -147,7 +147,7 @@ def _list(folder: Path) -> None:
 
 
 def wrong(program: amir.Program) -> str:
-    """What one of the machines finds at small sizes that the preconditions admit."""
+    """Finds what one of the machines reports at small sizes that the preconditions admit."""
     for values in product(SIZES, repeat=len(program.params)):
         at = dict(zip([p.name for p in program.params], values, strict=True))
         if not all(holds(condition, at) for condition in program.preconditions):
