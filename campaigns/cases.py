@@ -13,8 +13,10 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
+from typing import ClassVar
 
 from exogpu.gpu_trial.pool import Judge, Result, on_this_machine
 
@@ -73,7 +75,11 @@ def judge_all(name: str, cases: Sequence[str], judge: Judge, given: Options) -> 
 
 @contextmanager
 def _bar(name: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
-    """Shows how many cases are done; nothing where rich is not installed, as beside a bare GPU."""
+    """Shows how many cases are done: a bar on a terminal, else a line now and then; nothing where
+    rich is not installed, as beside a bare GPU."""
+    if not sys.stderr.isatty():
+        yield _Lines(name, total, done).print
+        return
     try:
         from rich.console import Console
         from rich.progress import (
@@ -90,6 +96,32 @@ def _bar(name: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
         bar = progress.add_task(name, total=total, completed=done)
         yield lambda completed: progress.update(bar, completed=completed)
+
+
+@dataclass(slots=True)
+class _Lines:
+    """Lines that say how many cases are done: one each `EVERY` seconds and one at the end."""
+
+    EVERY: ClassVar[float] = 20.0
+
+    name: str
+    total: int
+    before: int
+    start: float = field(default_factory=monotonic)
+    last: float = 0.0
+
+    def print(self, completed: int) -> None:
+        """Prints a line if it is time for one."""
+        now = monotonic()
+        if now - max(self.last, self.start) < self.EVERY and completed < self.total:
+            return
+        self.last = now
+        seconds = now - self.start
+        left = seconds * (self.total - completed) / max(1, completed - self.before)
+        text = (
+            f"{self.name}: {completed} of {self.total} in {seconds:.0f} s, about {left:.0f} s left"
+        )
+        print(text, file=sys.stderr, flush=True)
 
 
 class Journal:

@@ -8,24 +8,26 @@ from typing import Final
 from campaigns.reach import generate as reach
 
 SHARES: Final[Mapping[str, int]] = {
-    "ring": 8,
-    "multicast": 6,
+    "ring": 7,
+    "multicast": 5,
     "waits": 6,
-    "groups": 6,
+    "groups": 5,
     "threads": 4,
     "tiles": 4,
-    "chains": 6,
-    "fences": 6,
-    "proxies": 6,
-    "straight_line": 6,
-    "tasked": 6,
-    "nested": 6,
+    "chains": 5,
+    "fences": 5,
+    "proxies": 5,
+    "straight_line": 5,
+    "tasked": 5,
+    "nested": 5,
     "nests": 5,
     "casts": 3,
     "resident": 6,
     "slots": 5,
     "relays": 5,
-    "windows": 6,
+    "windows": 5,
+    "handovers": 5,
+    "host": 5,
 }
 """The number of a hundred programs that have a shape."""
 
@@ -45,13 +47,16 @@ REACH: Final[Mapping[str, int]] = {
 """The same of what the language has lately, alone and together."""
 
 FURTHER: Final[Mapping[str, int]] = {
-    "loads": 32,
-    "roles": 18,
-    "turns": 14,
-    "readers": 12,
-    "clusters": 24,
+    "loads": 28,
+    "roles": 14,
+    "turns": 12,
+    "readers": 10,
+    "clusters": 20,
+    "handovers": 8,
+    "host": 8,
 }
-"""The same of values from memory, of roles and named barriers, and of the memory of a cluster."""
+"""The same of values from memory, of roles that share barriers, and of the memory of a cluster and
+of the host."""
 
 GROUPS: Final[Mapping[str, Mapping[str, int]]] = {
     "running": RUNNING,
@@ -62,7 +67,7 @@ GROUPS: Final[Mapping[str, Mapping[str, int]]] = {
 
 TITLES: Final[Mapping[str, str]] = {
     "running": "rings that run on",
-    "further": "values from memory, roles, clusters",
+    "further": "values from memory, roles, clusters, the host",
 }
 """The titles of the pages of groups; of the others their word."""
 
@@ -99,6 +104,11 @@ MEANING: Final[Mapping[str, str]] = {
     "Fence",
     "roles": "a ring between one or two producers and one to three consumers that share its "
     "phases, and the one mbarrier of the hardware, 0 to 2 mutations",
+    "handovers": "one to three handovers a step between roles, on one mbarrier, in any order of "
+    "arrivals and Awaits, at times of another handover's element, 0 to 3 mutations",
+    "host": "arrays of the host that the stream copies from and to, in loops, under conditions and "
+    "in called procedures, with Fences of the CPU too few or misplaced; what is safe computes the "
+    "same however late the stream copies",
     "turns": "a tile that warps hand over, or turns that they take, by named barriers, and what "
     "the hardware counts, 0 to 2 mutations",
     **{name: shape.meaning for name, shape in reach.SHAPES.items()},

@@ -76,15 +76,21 @@ def with_tiles(use: MakeUse) -> Callable[[Making], list[Node]]:
     return make
 
 
+def persistent(m: Making) -> list[Node]:
+    """Programs with a ring that runs on by its slots, and one use of its tiles."""
+    (use,) = m.rng.choices(list(USES), list(USES.values()))
+    return schemes.running(m, [use])
+
+
 SHAPES: Final[Mapping[str, Shape]] = {
     "fragments": Shape(
         "tiles in accumulators of mma.sync, changed by loops over fragments, multiplied or staged",
-        14,
+        12,
         with_tiles(fragments.fragments),
     ),
     "atomics": Shape(
         "atomic additions and maxima of tiles in shared memory, and among tasks in global memory",
-        14,
+        12,
         with_tiles(atomics.atomics),
     ),
     "stores": Shape(
@@ -101,7 +107,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     ),
     "launches": Shape(
         "launches in a row, some dependent, with accesses before and after the wait",
-        13,
+        11,
         launches.launches,
     ),
     "readers": Shape(
@@ -113,6 +119,16 @@ SHAPES: Final[Mapping[str, Shape]] = {
         "tiles of shared memory one after the other, of three roles, that take each other's bytes",
         6,
         reuse.reuse,
+    ),
+    "exchanges": Shape(
+        "tiles that roles hand over on one mbarrier, arrivals and Awaits in any order",
+        3,
+        roles.exchanges,
+    ),
+    "persistent": Shape(
+        "a ring that runs on from task to task, by its slots",
+        3,
+        persistent,
     ),
     "clusters": Shape(
         "shared memory of which the CTAs of a cluster access each other's parts",

@@ -1,5 +1,5 @@
-"""A tile that two roles use: a ring whose phases they share, or by turns of named barriers; and
-tiles that several roles hand over on one mbarrier."""
+"""Tiles of several roles: a ring whose phases they share, turns of named barriers, or one
+mbarrier on which several roles hand over tiles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ READERS: Final = 2
 
 def roles(m: Making) -> list[Node]:
     """A warp fills what two others read, each at its own pace."""
-    return m.rng.choice((_shared, _shared, _named, _handed, _handed))(m)
+    return m.rng.choice((_shared, _shared, _named, exchanges, exchanges))(m)
 
 
 def _role(number: int, body: list[Node]) -> Node:
@@ -95,7 +95,7 @@ def _named(m: Making) -> list[Node]:
     return schemes.device(32 * (1 + READERS), body)
 
 
-def _handed(m: Making) -> list[Node]:
+def exchanges(m: Making) -> list[Node]:
     """Two or three tiles a step, each from one warp to another, all on one mbarrier: arrivals and
     Awaits of different warps stand in any order, and each Await is of its own arrival."""
     m.note("several roles on one mbarrier")

@@ -58,9 +58,9 @@ def applied(name: str, patch: pytest.MonkeyPatch) -> None:
         PROVERS[name][1](patch)
     elif name in PROGRAMS:
         change = PROGRAMS[name][1]
-        patch.setattr(agreement, "analyse", lambda program: misled(program, change))
+        patch.setattr(agreement, "analyse", lambda program, **_: misled(program, change))
     else:
-        patch.setattr(agreement, "analyse", lambda program: analyse(deeper(program)))
+        patch.setattr(agreement, "analyse", lambda program, **_: analyse(deeper(program)))
 
 
 def misled(program: amir.Program, change: Change) -> Findings:

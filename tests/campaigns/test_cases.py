@@ -62,6 +62,17 @@ def test_a_campaign_goes_on_where_it_stopped(tmp_path):
     )
 
 
+def test_progress_is_said_in_lines_where_there_is_no_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(cases._Lines, "EVERY", 0.0)
+    cases.judge_all("test", CASES[:3], judges.square, LOCAL)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3 and lines[-1].startswith("test: 3 of 3 in ")
+    cases.judge_all("test", CASES[:3], judges.square, cases.Options(2, None, resume=True))
+    monkeypatch.setattr(cases._Lines, "EVERY", 1000.0)
+    cases.judge_all("test", CASES[:3], judges.square, LOCAL)
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 def test_another_campaigns_journal_is_not_taken_up():
     cases.judge_all("test", CASES, judges.square, LOCAL)
     with pytest.raises(SystemExit, match="another campaign"):

@@ -12,6 +12,8 @@ from random import Random
 
 import numpy as np
 
+from exogpu.analysis.inline import inline
+from exogpu.api import Procedure
 from exogpu.ir.nodes import (
     Access,
     Alloc,
@@ -78,6 +80,18 @@ def contents(proc: Proc, size: int, pace: Pace) -> dict[str, np.ndarray]:
     _block(run, proc.body)
     _carry_out(run, len(run.stream))
     return {name.name: array for name, array in arrays.items()}
+
+
+def depends_on_the_stream(procedure: Procedure, size: int) -> bool:
+    """Whether some pace of the stream gives other results than copying at once."""
+    assert procedure.ir is not None
+    inlined = inline(procedure.ir)
+    expected = contents(inlined, size, at_once)
+    for pace in (as_late_as_may_be, *(at_times(Random(n)) for n in range(3))):
+        found = contents(inlined, size, pace)
+        if any(not np.array_equal(found[name], expected[name]) for name in expected):
+            return True
+    return False
 
 
 def _carry_out(run: Run, count: int) -> None:

@@ -9,6 +9,7 @@ from random import Random
 
 from campaigns.reach import generate as reach
 from exogpu.amir import nodes as amir
+from exogpu.api import Procedure
 from exogpu.diagnostics.hazards import HazardKind
 from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.nodes import Access, Compare, CVar, Int, Point
@@ -30,9 +31,10 @@ from exogpu.symbolic.search.analysis import Findings, analyse
 from exogpu.symbolic.search.dependences import Instance, instances
 from exogpu.symbolic.search.refute import Refutation, refute
 from exogpu.symbolic.search.weakest_condition import condition_excluding, unsafe_sizes
-from tests.machine import generate
+from tests.machine import generate, host_runs
 from tests.machine.leaving import misjudged
 from tests.machine.shapes import sources
+from tests.machine.shapes.host import host
 from tests.machine.shapes.loads import loads as with_loads
 from tests.machine.shapes.windows import windows
 from tests.symbolic import agreement_loads, chains
@@ -100,6 +102,8 @@ def generated(shape: str, seed: int) -> amir.Program:
         return reach.amir(shape, seed)
     if shape == "loads":
         return with_loads(random, random.choice((Policy.PTX, Policy.PAPER)))
+    if shape == "host":
+        return on_the_host(seed).amir((Policy.PTX, Policy.PAPER)[seed % 2])
     return generate.program(random, shape).program
 
 
@@ -118,6 +122,8 @@ def small_sizes(shape: str, program: amir.Program) -> list[Sizes]:
         return [{"K": k} for k in (0, 1, 2, 3, 5)]
     if shape == "windows":
         return [{"K": k} for k in range(6)]
+    if shape == "host":
+        return [{"K": k} for k in range(4)]
     if shape == "casts":
         return [{"I": i, "K": k} for i in range(4) for k in range(4)]
     if shape in RUNNING:
@@ -239,6 +245,18 @@ def sources_wrong(seed: int, sizes: Iterable[Sizes]) -> list[Sizes]:
     wrong = misjudged(procedure.ir, sizes)
     with_windows, without_windows = procedure.amir(), direct.amir()
     return wrong + [at for at in sizes if touched(with_windows, at) != touched(without_windows, at)]
+
+
+def on_the_host(seed: int) -> Procedure:
+    """A program whose CPU part has memory of its own."""
+    return sources.procedure(host(Random(seed)))
+
+
+def depends_on_the_stream(seed: int, sizes: Sizes, found: Comparison) -> bool:
+    """Tests whether a program on the host computes something else if the stream copies late, though
+    nothing is wrong with it but reads of what nobody wrote."""
+    safe = found.kinds <= {HazardKind.UNINIT}
+    return safe and host_runs.depends_on_the_stream(on_the_host(seed), sizes["K"])
 
 
 def touched(program: amir.Program, sizes: Sizes) -> list[Key]:

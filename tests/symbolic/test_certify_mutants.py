@@ -24,12 +24,12 @@ from exogpu.symbolic.search.dependences import Cleared
 from exogpu.symbolic.sites import Site, UndecidedError
 from tests.machine import decisions, pitfalls
 from tests.machine.build import Builder
-from tests.symbolic import dropped_barriers, dropped_chains, dropped_rules
+from tests.symbolic import dropped_barriers, dropped_chains, dropped_rules, dropped_writes
 from tests.symbolic.careless import MUTANTS as CARELESS
 from tests.symbolic.dropped import CASES, COUNTS, Case, reads, write
 from tests.symbolic.suspects import told, told_by
 
-MODULES = (dropped_barriers, dropped_chains, dropped_rules)
+MODULES = (dropped_barriers, dropped_chains, dropped_rules, dropped_writes)
 """They add to the cases."""
 
 

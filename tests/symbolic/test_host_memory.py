@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from random import Random
 
-import numpy as np
 import pytest
 
 from exogpu.amir import lower, lower_arguments
 from exogpu.amir.nodes import Check, Program
 from exogpu.amir.walk import operations
-from exogpu.analysis.inline import inline
 from exogpu.api import Procedure, proc
 from exogpu.diagnostics.hazards import HazardKind
 from exogpu.diagnostics.verdict import Policy, Proof
@@ -48,19 +46,6 @@ def is_safe(program: Program, size: int) -> bool:
     return all(violation.kind is HazardKind.UNINIT for violation in found)
 
 
-def depends_on_the_stream(procedure: Procedure, size: int) -> bool:
-    """Whether some pace of the stream gives other results than copying at once."""
-    assert procedure.ir is not None
-    inlined = inline(procedure.ir)
-    expected = host_runs.contents(inlined, size, host_runs.at_once)
-    paces = [host_runs.as_late_as_may_be, *(host_runs.at_times(Random(n)) for n in range(3))]
-    for pace in paces:
-        found = host_runs.contents(inlined, size, pace)
-        if any(not np.array_equal(found[name], expected[name]) for name in expected):
-            return True
-    return False
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("first", SEEDS)
 def test_machines_and_prover_agree(first: int) -> None:
@@ -82,7 +67,7 @@ def test_what_is_safe_computes_the_same_at_any_pace(first: int) -> None:
         program = procedure.amir(policy(seed))
         for size in SIZES:
             if is_safe(program, size):
-                assert not depends_on_the_stream(procedure, size), (seed, size)
+                assert not host_runs.depends_on_the_stream(procedure, size), (seed, size)
 
 
 def test_without_the_check_at_its_end_results_differ(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +77,7 @@ def test_without_the_check_at_its_end_results_differ(monkeypatch: pytest.MonkeyP
     for seed in range(150):
         procedure = written(seed)
         safe = is_safe(procedure.amir(policy(seed)), 3)
-        wrong += [seed] if safe and depends_on_the_stream(procedure, 3) else []
+        wrong += [seed] if safe and host_runs.depends_on_the_stream(procedure, 3) else []
     assert len(wrong) > 2
 
 
