@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from exogpu.codegen.control_text import Control, plus, simplify, times
 from exogpu.codegen.names import unsupported
 from exogpu.codegen.storage import Storage
-from exogpu.diagnostics.errors import Diagnostic
+from exogpu.diagnostics.errors import Diagnostic, InternalError
 from exogpu.ir import nodes as ir
-from exogpu.ir.affine import Affine, Floor, Range, from_cexpr, mentions
+from exogpu.ir.affine import Affine, Floor, Range, Rest, from_cexpr, mentions
 from exogpu.ir.types import Space, Sym
 from exogpu.ir.walk import accesses, blocks, control_variables, walk
 
@@ -53,8 +53,10 @@ def _expression(form: Affine) -> ir.CExpr:
             term: ir.CExpr = ir.CVar(atom)
         elif isinstance(atom, Floor):
             term = ir.FloorDiv(_expression(atom.form), atom.divisor)
-        else:
+        elif isinstance(atom, Rest):
             term = ir.Mod(_expression(atom.form), atom.divisor)
+        else:
+            raise InternalError("an index has a table")
         total = plus(total, times(coefficient, term))
     return plus(total, ir.Int(form.constant))
 

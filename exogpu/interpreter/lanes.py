@@ -14,9 +14,10 @@ from typing import Final, TypeAlias, assert_never
 import numpy as np
 import numpy.typing as npt
 
+from exogpu.diagnostics.errors import InternalError
 from exogpu.interpreter.program import AllOf, AnyOf, Condition, Test
 from exogpu.interpreter.values import Array
-from exogpu.ir.affine import Affine, Floor, Rest
+from exogpu.ir.affine import Affine, Floor, Lookup, Rest
 from exogpu.ir.types import Sym
 
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -99,6 +100,8 @@ def evaluate(form: Affine, lanes: Lanes) -> Index:
                     part = spread // atom.divisor if whole else spread % atom.divisor
                     part = coefficient * part
                     dense = part if dense is None else dense + part
+            case Lookup():
+                raise InternalError("an index has a table")
             case _:
                 assert_never(atom)
     return Index(base, {a: s for a, s in steps.items() if s}, dense)

@@ -1,7 +1,8 @@
 """Control expressions as quasi-affine forms.
 
-A form is a constant plus integer multiples of atoms; an atom is a variable, or a floor division
-or remainder that could not be resolved.  A variable may have a range, from its loop.
+A form is a constant plus integer multiples of atoms; an atom is a variable, a floor division or
+remainder that could not be resolved, or an element of a table of numbers.  A variable may have a
+range, from its loop.
 
 What writes expressions out keeps them as trees (`codegen.control_text`, `symbolic.encode`): there
 the order of the terms is part of the text.  `solvers.isl_functions` has forms of its own, as ISL
@@ -49,7 +50,15 @@ class Rest:
     divisor: int
 
 
-Atom: TypeAlias = Sym | Floor | Rest
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """The element of a table at a place; the table's range is that of its elements."""
+
+    table: Sym
+    form: Affine
+
+
+Atom: TypeAlias = Sym | Floor | Rest | Lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,11 @@ class Affine:
 def variable(name: Sym) -> Affine:
     """The form that is one variable."""
     return Affine(0, ((name, 1),))
+
+
+def element(table: Sym, form: Affine) -> Affine:
+    """The form that is the element of a table at a place."""
+    return Affine(0, ((Lookup(table, form), 1),))
 
 
 def combine(*parts: tuple[int, Affine], constant: int = 0) -> Affine:
@@ -101,6 +115,8 @@ def magnitude(form: Affine, ranges: Ranges) -> int:
         total += abs(coefficient) * max(map(abs, _range_of_atom(atom, ranges)[:2]))
         if isinstance(atom, Floor | Rest):
             inside = max(inside, magnitude(atom.form, ranges), atom.divisor)
+        elif isinstance(atom, Lookup):
+            inside = max(inside, magnitude(atom.form, ranges))
     return max(total, inside)
 
 
@@ -119,6 +135,8 @@ def _range_of_atom(atom: Atom, ranges: Ranges) -> Range:
                 return Range(low % atom.divisor, high % atom.divisor, step)
             step = gcd(step, atom.divisor)
             return Range(low % step, atom.divisor - step + low % step, step)
+        case Lookup():
+            return ranges.get(atom.table, ANY)
         case _:
             assert_never(atom)
 
@@ -211,6 +229,8 @@ def substitute(form: Affine, values: Mapping[Sym, Affine], ranges: Ranges) -> Af
                 part = divide(substitute(atom.form, values, ranges), atom.divisor, ranges)
             case Rest():
                 part = remainder(substitute(atom.form, values, ranges), atom.divisor, ranges)
+            case Lookup():
+                part = element(atom.table, substitute(atom.form, values, ranges))
             case _:
                 assert_never(atom)
         parts.append((coefficient, part))
@@ -228,7 +248,7 @@ def atom_variables(atom: Atom) -> Iterator[Sym]:
     match atom:
         case Sym():
             yield atom
-        case Floor() | Rest():
+        case Floor() | Rest() | Lookup():
             yield from variables(atom.form)
         case _:
             assert_never(atom)

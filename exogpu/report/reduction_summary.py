@@ -210,7 +210,7 @@ def _variables_inside(atom: affine.Atom) -> Iterator[Sym]:
     match atom:
         case Sym():
             yield atom
-        case affine.Floor() | affine.Rest():
+        case affine.Floor() | affine.Rest() | affine.Lookup():
             yield from affine.variables(atom.form)
         case _:
             assert_never(atom)

@@ -169,6 +169,8 @@ class _Digits:
                 if any(self._value(inner) is None for inner, _ in form.terms):
                     return None
                 return ir.Mod(self._sum(form.terms, form.constant), divisor)
+            case affine.Lookup():
+                return None
 
     def _sum(self, terms: Sequence[tuple[affine.Atom, int]], constant: int) -> ir.CExpr:
         """The value of a constant plus terms whose atoms are known."""

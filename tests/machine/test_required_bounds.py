@@ -40,7 +40,7 @@ def test_the_machines_find_what_leaves_its_variable(first: int) -> None:
             found = literal.run(program, sizes, collect=True)
             assert any(v.kind is HazardKind.BOUNDS for v in found) == fails, (seed, sizes)
             assert fast.run(program, sizes, collect=True).violations == found
-            known = surely_holds(program, dict(zip(params, at, strict=True)))
+            known = surely_holds(program, dict(zip(params, at, strict=True)), {})
             assert known == (not fails)
             left, stayed = left + fails, stayed + known
     assert left and stayed

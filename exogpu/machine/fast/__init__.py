@@ -17,12 +17,14 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final
 
-from exogpu.amir.nodes import Program
+from exogpu.amir.nodes import Loop, Program
 from exogpu.amir.slot_privacy import check_private_slots
+from exogpu.amir.walk import begins_tasks, operations
 from exogpu.analysis.slots import UncountedError
 from exogpu.ir.types import Sym
 from exogpu.machine import literal
 from exogpu.machine.concrete_program import without_slots
+from exogpu.machine.fast.affine_code import LoadedArray
 from exogpu.machine.fast.configuration import (
     TICK,
     Context,
@@ -30,15 +32,17 @@ from exogpu.machine.fast.configuration import (
     Keep,
     Machine,
     Progress,
+    Step,
     WorkLimitError,
 )
 from exogpu.machine.fast.events import count_tasks
 from exogpu.machine.fast.layout import Unsupported, survey
 from exogpu.machine.fast.locate import with_record
 from exogpu.machine.fast.records import Tables
+from exogpu.machine.fast.requirements_at_sizes import surely_holds
 from exogpu.machine.fast.signature import Parts
 from exogpu.machine.fast.steps import block_steps
-from exogpu.machine.index_contents import loads, sample_contents, with_contents
+from exogpu.machine.index_contents import Contents, loads, sample_contents, with_contents
 from exogpu.machine.observer import First, Observer, Pairs, Violation
 
 __all__ = ["Keep", "Outcome", "Progress", "WorkLimitError", "located", "run"]
@@ -93,25 +97,44 @@ def run(
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
     if collect:
         keep = Keep.ALL
-    if loads(program):
-        operations = work = 0
-        for contents in sample_contents(program, sizes):
-            at = with_contents(program, sizes, contents)
+    how = _How(keep, skip, locate, progress, most)
+    if not loads(program):
+        return _at(program, sigma, how)
+    compiled = _for_contents(program, sigma, how)
+    count = work = 0
+    for contents in sample_contents(program, sizes):
+        found = None if compiled is None else _with_contents(compiled, sigma, contents)
+        if found is None:
             left = None if most is None else most - work
-            found = run(
-                at, sizes, keep=keep, progress=progress, skip=skip, locate=locate, most=left
-            )
-            operations, work = operations + found.operations, work + found.work
-            if found.violations:
-                named = tuple(contents.items())
-                violations = tuple(replace(v, contents=named) for v in found.violations)
-                return Outcome(violations, operations, work)
-        return Outcome((), operations, work)
+            at = with_contents(program, sizes, contents)
+            found = _at(at, sigma, replace(how, most=left))
+        count, work = count + found.operations, work + found.work
+        if found.violations:
+            named = tuple(contents.items())
+            violations = tuple(replace(v, contents=named) for v in found.violations)
+            return Outcome(violations, count, work)
+    return Outcome((), count, work)
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """The options of `run`."""
+
+    keep: Keep
+    skip: bool
+    locate: bool
+    progress: Callable[[Progress], None] | None
+    most: int | None
+
+
+def _at(program: Program, sigma: Mapping[Sym, int], how: _How) -> Outcome:
+    """Executes a program that loads no values, by the literal machine where it must."""
     try:
-        return _run(without_slots(program, sigma), sigma, keep, skip, locate, progress, most)
+        return _run(without_slots(program, sigma), sigma, how)
     except (Unsupported, UncountedError):
-        watch = _Watch(progress, most)
-        violations = literal.run(program, sizes, KEEPING[keep](), watch=watch)
+        watch = _Watch(how.progress, how.most)
+        sizes = {name.name: value for name, value in sigma.items()}
+        violations = literal.run(program, sizes, KEEPING[how.keep](), watch=watch)
         return Outcome(violations, 0, watch.work)
 
 
@@ -136,38 +159,83 @@ class _Watch:
             self._progress(Progress(self._operations, 0, 0))
 
 
-def _run(
-    program: Program,
-    sigma: Mapping[Sym, int],
-    keep: Keep,
-    skip: bool,
-    locate: bool,
-    progress: Callable[[Progress], None] | None,
-    most: int | None,
-) -> Outcome:
-    # Only here: most checks run nothing, and need not load numpy.
-    from exogpu.machine.fast.requirements_at_sizes import surely_holds
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A program at sizes as steps of a machine."""
 
-    if not surely_holds(program, sigma):
-        raise Unsupported("a window may lie outside its variable")
+    program: Program
+    machine: Machine
+    steps: tuple[Step, ...]
+
+    def run(self) -> tuple[Violation, ...]:
+        """Executes the program from its beginning."""
+        machine = self.machine
+        machine.restart()
+        machine.operations += len(self.program.body)
+        try:
+            for step in self.steps:
+                step()
+        except Found:
+            pass
+        return tuple(machine.observer.found)
+
+
+def _compiled(program: Program, sigma: Mapping[Sym, int], how: _How) -> _Compiled:
     tables = Tables()
-    fine = keep is Keep.ALL
-    observer = KEEPING[keep]()
+    fine = how.keep is Keep.ALL
     layout = survey(program, sigma, tables, fine)
-    tasks = count_tasks(program.body, sigma) if progress is not None else 0
-    machine = Machine(layout, tables, observer, fine, skip, progress, tasks, most)
-    steps = block_steps(Context(machine), program.body, (), Parts())
-    machine.operations += len(program.body)
-    try:
-        for step in steps:
-            step()
-    except Found:
-        pass
-    found = tuple(observer.found)
-    near = found[:LOCATED] if locate and (not fine or len(found) <= LOCATED) else ()
+    tasks = count_tasks(program.body, sigma) if how.progress is not None else 0
+    observer = KEEPING[how.keep]()
+    machine = Machine(layout, tables, observer, fine, how.skip, how.progress, tasks, how.most)
+    return _Compiled(program, machine, block_steps(Context(machine), program.body, (), Parts()))
+
+
+def _run(program: Program, sigma: Mapping[Sym, int], how: _How) -> Outcome:
+    if not surely_holds(program, sigma, {}):
+        raise Unsupported("a window may lie outside its variable")
+    compiled = _compiled(program, sigma, how)
+    found = compiled.run()
+    fine = how.keep is Keep.ALL
+    near = found[:LOCATED] if how.locate and (not fine or len(found) <= LOCATED) else ()
     sizes = {name.name: value for name, value in sigma.items()}
     known = [located(program, sizes, violation) for violation in near]
+    machine = compiled.machine
     return Outcome((*known, *found[len(near) :]), machine.operations, machine.work)
+
+
+# --- values from memory -------------------------------------------------------------------------
+
+
+def _for_contents(program: Program, sigma: Mapping[Sym, int], how: _How) -> _Compiled | None:
+    """The program for all contents of its arrays; None where contents change its text: they tell
+    what slots count, or how many tasks there are."""
+    for op in operations(program.body):
+        if isinstance(op, Loop) and (
+            op.slot is not None or (op.source is not None and begins_tasks(op.body))
+        ):
+            return None
+    try:
+        return _compiled(program, sigma, replace(how, keep=Keep.FIRST))
+    except Unsupported:
+        return None
+
+
+def _with_contents(
+    compiled: _Compiled, sigma: Mapping[Sym, int], contents: Contents
+) -> Outcome | None:
+    """Executes the program where its arrays have these contents; None where a violation may have
+    to be told.  Effects of iterations are remembered from one execution to the next."""
+    machine = compiled.machine
+    scope = machine.layout.scope
+    arrays = {name: LoadedArray(contents[name.name]) for name in scope.shapes}
+    if not surely_holds(compiled.program, sigma, arrays):
+        return None
+    for name, array in arrays.items():
+        machine.load(name, array)
+    operations, work = machine.operations, machine.work
+    if compiled.run():
+        return None
+    return Outcome((), machine.operations - operations, machine.work - work)
 
 
 def located(program: Program, sizes: Mapping[str, int], violation: Violation) -> Violation:

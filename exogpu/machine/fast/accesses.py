@@ -7,7 +7,6 @@ record of one assignment, are one transition of the states they meet, found once
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -18,7 +17,15 @@ from exogpu.ir.types import Sym
 from exogpu.machine.fast import configuration, records
 from exogpu.machine.fast.affine_code import Values
 from exogpu.machine.fast.arrivals import Barrier
-from exogpu.machine.fast.cells import ClassId, Run, Store
+from exogpu.machine.fast.cells import (
+    ClassId,
+    Run,
+    Store,
+    counted,
+    gathered,
+    replaced,
+    scatter,
+)
 from exogpu.machine.fast.signature import Parts
 from exogpu.machine.fast.visibility_updates import FULL, Lift, tagged, trail
 from exogpu.machine.literal import hazard
@@ -308,7 +315,7 @@ def _one_by_one(
             tags = rule.signal.tags(e)
             rule.signal.send(e, threads)
         for cell in window:
-            held = cells[cell]
+            held = int(cells[cell])
             after = _state_after(tables, rule, classes.state_of[held], threads, tags)
             cells[cell] = classes.hold(after)
             classes.drop(held)
@@ -346,9 +353,8 @@ class _Transition:
         False, where a check fails."""
         cells, classes = self.store.cells, self.machine.classes
         assert cells is not None
-        counts = Counter[ClassId]()
-        for first, last in runs:
-            counts.update(cells[first:last])
+        before = gathered(cells, runs)
+        counts = dict(counted(before))
         changes: dict[ClassId, records.StateId] = {}
         for held in counts:
             state = classes.state_of[held]
@@ -362,8 +368,7 @@ class _Transition:
                 changes[held] = after
         if changes:
             into = {held: classes.hold(after, counts[held]) for held, after in changes.items()}
-            for first, last in runs:
-                cells[first:last] = [into.get(c, c) for c in cells[first:last]]
+            scatter(cells, runs, replaced(before, into))
             for held in changes:
                 classes.drop(held, counts[held])
         return True
@@ -392,8 +397,8 @@ class _Transition:
                 return
             changes: list[tuple[int, records.StateId]] = []
             for first, last in runs:
-                for cell in range(first, last):
-                    state = state_of[cells[cell]]
+                for cell, held in enumerate(cells[first:last].tolist(), first):
+                    state = state_of[held]
                     after = states.get(state)
                     if after is None:
                         after = after_rules(machine, self.rules, state, threads, tags)
@@ -408,7 +413,7 @@ class _Transition:
             for signal in signals:
                 signal.send(e, threads)
             for cell, after in changes:
-                held = cells[cell]
+                held = int(cells[cell])
                 cells[cell] = classes.hold(after)
                 classes.drop(held)
 

@@ -1,23 +1,48 @@
 """Control expressions of the fast interpreter: affine forms as Python functions.
 
-Sizes are known numbers here, so that an expression is a sum of iterators, remainders and
-quotients.  An iterator is a slot of the list `e` of iterator values.
+Sizes are known numbers here, so that an expression is a sum of iterators, remainders, quotients
+and values from memory.  An iterator is a slot of the list `e` of iterator values; so is an array
+that values are loaded from, so that other contents need no other functions.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from typing import TypeAlias, assert_never, overload
+
+import numpy as np
 
 from exogpu.ir import affine
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import Sym
+from exogpu.machine.index_contents import position
 
 Values: TypeAlias = list[int]
-"""The current value of every iterator, by slot."""
+"""The current value of every iterator, by slot; a `LoadedArray` in the slot of an array."""
+
+Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
+
+
+class LoadedArray:
+    """Contents of an array that values are loaded from; 0 outside of it."""
+
+    def __init__(self, elements: Sequence[int]) -> None:
+        self._elements = (*elements, 0)
+        self._array = np.array(self._elements, np.int64)
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: Array) -> Array: ...
+    def __getitem__(self, at: int | Array) -> int | Array:
+        last = len(self._elements) - 1
+        if isinstance(at, np.ndarray):
+            found: Array = self._array[np.where((at >= 0) & (at < last), at, last)]
+            return found
+        return self._elements[at if 0 <= at < last else last]
 
 
 @dataclass(slots=True)
@@ -28,7 +53,9 @@ class Scope:
     """The meaning of each name at this place."""
     ranges: dict[Sym, affine.Range] = field(default_factory=dict)
     slots: dict[Sym, int] = field(default_factory=dict)
-    """The slots of the loops' own names."""
+    """The slots of the loops' own names, and of arrays."""
+    shapes: dict[Sym, tuple[int, ...]] = field(default_factory=dict)
+    """The shapes of the arrays that values are loaded from."""
 
     def enter(self, name: Sym, lo: affine.Affine, hi: affine.Affine) -> Sym:
         """A name of its own for the iterator of a loop over `[lo, hi)`."""
@@ -40,16 +67,34 @@ class Scope:
         )
         return own
 
+    def enter_loop(self, name: Sym, own: Sym) -> AbstractContextManager[None]:
+        """In a loop its iterator means the loop's own."""
+        return self._meaning(name, affine.variable(own))
+
+    def enter_load(self, name: Sym, source: ir.Access) -> AbstractContextManager[None]:
+        """In a load its iterator means the element of the array."""
+        at = self.form(position(source, self.shapes[source.name]))
+        return self._meaning(name, affine.element(source.name, at))
+
     @contextmanager
-    def enter_loop(self, name: Sym, own: Sym) -> Iterator[None]:
-        """In a loop its iterator means the loop's own; after it, what it meant before."""
+    def _meaning(self, name: Sym, form: affine.Affine) -> Iterator[None]:
+        """A name means this here; afterwards, what it meant before."""
         shadowed = self.values.get(name)
-        self.values[name] = affine.variable(own)
+        self.values[name] = form
         yield
         if shadowed is None:
             del self.values[name]
         else:
             self.values[name] = shadowed
+
+    def declare(self, array: Sym, shape: tuple[int, ...], values: affine.Range) -> None:
+        """Gives an array that values are loaded from a slot, and what is loaded a range."""
+        if array not in self.shapes:
+            self.slots[array] = len(self.slots)
+            self.shapes[array] = shape
+            self.ranges[array] = values
+        lo, hi, _ = self.ranges[array]
+        self.ranges[array] = affine.Range(min(lo, values.lo), max(hi, values.hi))
 
     def form(self, expr: ir.CExpr) -> affine.Affine:
         """The form of a control expression."""
@@ -70,6 +115,8 @@ class Scope:
                     text = f"({self.source(atom.form)}) % {atom.divisor}"
                 case affine.Floor():
                     text = f"({self.source(atom.form)}) // {atom.divisor}"
+                case affine.Lookup():
+                    text = f"e[{self.slots[atom.table]}][{self.source(atom.form)}]"
                 case _:
                     assert_never(atom)
             parts.append(f"({text})" if factor == 1 else f"{factor} * ({text})")
@@ -136,6 +183,11 @@ def split(form: affine.Affine, inner: frozenset[Sym], ranges: affine.Ranges) -> 
                 left = affine.interval(rest, ranges)
                 least = (left[0] + part.lo) // atom.divisor
                 most = (left[1] + part.hi) // atom.divisor
+            case affine.Lookup():
+                part = split(atom.form, inner, ranges)
+                # Which elements are read, and what the array is.
+                residues += [*part.residues, part.outer, affine.variable(atom.table)]
+                least, most, _ = ranges[atom.table]
             case _:
                 assert_never(atom)
         ends = (factor * least, factor * most)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+import numpy as np
 
 from exogpu.ir.types import Sym
 from exogpu.machine.fast.records import EMPTY, StateId, Tables
@@ -21,7 +23,52 @@ ClassId: TypeAlias = int
 Run: TypeAlias = tuple[int, int]
 """Cells `first .. last - 1`."""
 
+Numbers: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.int32]]"
+"""Classes of cells, or their states."""
+
 EMPTY_CLASS: Final[ClassId] = 0
+
+FEW: Final = 32
+"""Numbers that are counted one by one."""
+
+
+def counted(numbers: Numbers) -> Iterable[tuple[int, int]]:
+    """Each of the numbers, with how often it stands there."""
+    if len(numbers) <= FEW:
+        return Counter(numbers.tolist()).items()
+    counts = np.bincount(numbers)
+    found = np.flatnonzero(counts)
+    return zip(found.tolist(), counts[found].tolist(), strict=True)
+
+
+def replaced(numbers: Numbers, into: Mapping[int, int]) -> Numbers:
+    """The numbers with others in place of some."""
+    if len(numbers) <= FEW:
+        return np.array([into.get(one, one) for one in numbers.tolist()], np.int32)
+    table = np.arange(int(numbers.max()) + 1, dtype=np.int32)
+    for one, other in into.items():
+        if one < len(table):
+            table[one] = other
+    found: Numbers = table[numbers]
+    return found
+
+
+def gathered(cells: Numbers, runs: Sequence[Run]) -> Numbers:
+    """What stands in some runs of cells, in order."""
+    if len(runs) == 1:
+        first, last = runs[0]
+        return cells[first:last]
+    if not runs:
+        return cells[:0]
+    return np.concatenate([cells[first:last] for first, last in runs])
+
+
+def scatter(cells: Numbers, runs: Sequence[Run], held: Numbers) -> None:
+    """Writes into some runs of cells, in order."""
+    at = 0
+    for first, last in runs:
+        cells[first:last] = held[at : at + last - first]
+        at += last - first
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +81,7 @@ class Store:
     """By dimension, where cells begin; 0 and the extent are among them, if it is not 0."""
     strides: tuple[int, ...] = field(init=False)
     size: int = field(init=False)
-    cells: list[ClassId] | None = None
+    cells: Numbers | None = None
     _numbers: tuple[dict[int, int] | None, ...] = field(init=False)
     """By dimension, the cell that begins at an element; None where every element is a cell."""
 
@@ -111,6 +158,8 @@ class Classes:
         self.tables = tables
         self.stores = stores
         self.state_of: list[StateId] = [EMPTY]
+        self._states: Numbers = np.zeros(1 << 10, np.int32)
+        """The same, as an array."""
         self.live: dict[StateId, dict[ClassId, None]] = {}
         """The classes of each state that some element has; EMPTY aside."""
         self._bits = 0
@@ -139,6 +188,9 @@ class Classes:
             found = len(self.state_of)
             self.state_of.append(state)
             self._refs.append(count)
+            if found == len(self._states):
+                self._states = np.concatenate([self._states, np.zeros_like(self._states)])
+        self._states[found] = state
         self.live[state] = {found: None}
         self._bits |= 1 << state
         return found
@@ -198,6 +250,7 @@ class Classes:
             self._work += len(classes) - 1
             for held in classes:
                 state_of[held] = after
+                self._states[held] = after
             found = live.get(after)
             if found is None:
                 live[after] = classes
@@ -206,7 +259,7 @@ class Classes:
                 found.update(classes)
         self._bits = bits
         # Two classes of one state are right but slow; to join them costs a pass over all cells.
-        if self._work > sum(len(s.cells) for s in self.stores if s.cells is not None) // 8 + 32:
+        if self._work > sum(len(s.cells) for s in self.stores if s.cells is not None) // 128 + 32:
             self._work = 0
             self._join()
 
@@ -216,7 +269,7 @@ class Classes:
             into.update(dict.fromkeys(others, first))
         for store in self.stores:
             if store.cells is not None:
-                store.cells[:] = [into.get(c, c) for c in store.cells]
+                store.cells[:] = replaced(store.cells, into)
         for rename in self.renamers:
             rename(into)
         for held, other in into.items():
@@ -228,39 +281,37 @@ class Classes:
     def allocate(self, store: Store) -> None:
         """Fresh state for every element."""
         self.release(store)
-        store.cells = [EMPTY_CLASS] * store.size
+        store.cells = np.full(store.size, EMPTY_CLASS, np.int32)
 
     def release(self, store: Store) -> None:
         """The state of every element is dropped."""
         if store.cells is None:
             return
-        counts = Counter(store.cells)
+        counts = counted(store.cells)
         store.cells = None
-        for held, count in counts.items():
+        for held, count in counts:
             self.drop(held, count)
 
-    def contents(self, store: Store, runs: Sequence[Run]) -> tuple[StateId, ...]:
-        """The states of the cells, in order."""
-        cells, state_of = store.cells, self.state_of
-        assert cells is not None
-        if len(runs) == 1:
-            first, last = runs[0]
-            return tuple([state_of[c] for c in cells[first:last]])
-        return tuple([state_of[c] for first, last in runs for c in cells[first:last]])
+    def contents(self, store: Store, runs: Sequence[Run]) -> bytes:
+        """The states of the cells, in order, as numbers of 32 bits."""
+        assert store.cells is not None
+        return self._states[gathered(store.cells, runs)].tobytes()
 
-    def fill(self, store: Store, runs: Sequence[Run], states: Sequence[StateId]) -> None:
+    def fill(self, store: Store, runs: Sequence[Run], contents: bytes) -> None:
         """Gives the cells these states."""
-        if self.contents(store, runs) == states:
+        if self.contents(store, runs) == contents:
             return
         cells = store.cells
         assert cells is not None
-        into = {state: self.hold(state, count) for state, count in Counter(states).items()}
-        new = [into[state] for state in states]
-        at = 0
-        before = Counter[ClassId]()
-        for first, last in runs:
-            before.update(cells[first:last])
-            cells[first:last] = new[at : at + last - first]
-            at += last - first
-        for held, count in before.items():
+        states: Numbers = np.frombuffer(contents, np.int32)
+        before = list(counted(gathered(cells, runs)))
+        into = {state: self.hold(state, count) for state, count in counted(states)}
+        scatter(cells, runs, replaced(states, into))
+        for held, count in before:
             self.drop(held, count)
+
+
+def changed_states(contents: bytes, after: Callable[[StateId], StateId]) -> bytes:
+    """Contents with other states in place of all."""
+    states: Numbers = np.frombuffer(contents, np.int32)
+    return replaced(states, {state: after(state) for state, _ in counted(states)}).tobytes()

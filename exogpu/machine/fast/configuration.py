@@ -15,7 +15,7 @@ from exogpu.ir.affine import Affine
 from exogpu.ir.nodes import Access
 from exogpu.ir.types import Sym
 from exogpu.machine.fast import visibility_updates
-from exogpu.machine.fast.affine_code import Values, numbers, tuple_source
+from exogpu.machine.fast.affine_code import LoadedArray, Values, numbers, tuple_source
 from exogpu.machine.fast.arrivals import Barrier, Failure
 from exogpu.machine.fast.cells import Classes, Run, Store
 from exogpu.machine.fast.layout import Layout, Unsupported, bounds_of
@@ -108,11 +108,22 @@ class Machine:
             for name, facts in layout.barriers.items()
         }
         self.classes.renamers.append(self._rename)
-        for variable in layout.program.variables:
-            if variable.name not in layout.allocated:
-                self.allocate(variable.name)
 
     # --- steps that several operations share ----------------------------------------------
+
+    def restart(self) -> None:
+        """The configuration before the first operation; what has been learnt stays."""
+        self.task, self.follows = 0, False
+        variables = [variable.name for variable in self.layout.program.variables]
+        for name in variables:
+            self.release(name)
+        for name in variables:
+            if name not in self.layout.allocated:
+                self.allocate(name)
+
+    def load(self, name: Sym, array: LoadedArray) -> None:
+        """Gives an array that values are loaded from its contents."""
+        self.values[self.layout.scope.slots[name]] = array  # type: ignore[call-overload]
 
     def count(self, operations: int) -> None:
         """Operations without an effect, all at once; none of a loop that ends before it begins."""

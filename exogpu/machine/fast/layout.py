@@ -158,7 +158,12 @@ def _survey_block(block: amir.Block, layout: Layout, breaks: _Breaks) -> None:
             case amir.Loop():
                 own = scope.enter(op.iterator, scope.form(op.lo), scope.form(op.hi))
                 layout.iterators[op] = own
-                with scope.enter_loop(op.iterator, own):
+                if op.source is not None:
+                    _declare(op.source.name, own, scope, breaks.shapes)
+                    inside = scope.enter_load(op.iterator, op.source)
+                else:
+                    inside = scope.enter_loop(op.iterator, own)
+                with inside:
                     _survey_block(op.body, layout, breaks)
             case amir.Guard():
                 _survey_block(op.body, layout, breaks)
@@ -185,6 +190,12 @@ def _survey_block(block: amir.Block, layout: Layout, breaks: _Breaks) -> None:
                 pass
             case _:
                 assert_never(op)
+
+
+def _declare(array: Sym, value: Sym, scope: Scope, shapes: Mapping[Sym, tuple[int, ...]]) -> None:
+    """Gives an array that a value is loaded from a slot; what is loaded is in a range, else the
+    kernel traps."""
+    scope.declare(array, shapes[array], scope.ranges[value])
 
 
 # --- timelines and barriers -----------------------------------------------------------------

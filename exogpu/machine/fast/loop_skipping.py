@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from exogpu.ir.types import Sym
 from exogpu.machine.fast.affine_code import Values
 from exogpu.machine.fast.arrivals import Barrier, BarrierKey
-from exogpu.machine.fast.cells import ClassId
+from exogpu.machine.fast.cells import ClassId, changed_states
 from exogpu.machine.fast.configuration import Machine, Step
 from exogpu.machine.fast.records import StateId
 from exogpu.machine.fast.signature import Parts, Place, Signature, signature
@@ -30,8 +30,8 @@ PATIENCE: Final = 48
 ROOM: Final = 20_000
 """Effects that a loop remembers before it starts anew."""
 
-Contents: TypeAlias = tuple[StateId, ...] | None
-"""States of a box's cells; None while the variable is not allocated."""
+Contents: TypeAlias = bytes | None
+"""States of a box's cells (`Classes.contents`); None while the variable is not allocated."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -287,9 +287,8 @@ class _Skipping:
     def _contents_left(self, contents: tuple[Contents, ...]) -> tuple[Contents, ...]:
         """The contents once the next task has begun."""
         left = self._machine.next_task_state
-        after = {state: left(state) for states in contents for state in set(states or ())}
         return tuple(
-            [None if states is None else tuple([after[s] for s in states]) for states in contents]
+            [None if states is None else changed_states(states, left) for states in contents]
         )
 
     def _apply(

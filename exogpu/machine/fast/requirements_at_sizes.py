@@ -17,7 +17,8 @@ from exogpu.ir import nodes as ir
 from exogpu.ir.affine import Affine, interval
 from exogpu.ir.types import Sym
 from exogpu.ir.walk import control_variables, evaluate
-from exogpu.machine.fast.affine_code import Scope
+from exogpu.machine.fast.affine_code import Array, LoadedArray, Scope
+from exogpu.machine.index_contents import position
 from exogpu.machine.required_conditions import Demand, Variables, demands, is_met
 
 _COMPARED: Final = {
@@ -28,43 +29,76 @@ _COMPARED: Final = {
 AT_ONCE: Final = 1 << 20
 """Instances that are evaluated together."""
 
-Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
 Truths: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The values of an iterator: from `lo` to before `hi`, or the element `lo` of an array."""
+
+    name: Sym
+    lo: ir.CExpr
+    hi: ir.CExpr
+    array: LoadedArray | None = None
+
+    def ends(self) -> tuple[ir.CExpr, ...]:
+        """The expressions that the values depend on."""
+        return (self.lo, self.hi) if self.array is None else (self.lo,)
 
 
 @dataclass(frozen=True, slots=True)
 class _Domain:
     """The loops around a place, outermost first, and the guards."""
 
-    loops: tuple[tuple[Sym, ir.CExpr, ir.CExpr], ...] = ()
+    loops: tuple[_Span, ...] = ()
     guards: tuple[ir.BExpr, ...] = ()
 
 
-def surely_holds(program: Program, sizes: Mapping[Sym, int]) -> bool:
-    """Tests whether the requirements of all operations hold at all values they meet."""
-    scope = Scope({name: Affine(value) for name, value in sizes.items()})
-    variables = {v.name: v for v in program.variables}
-    return _block(program.body, scope, _Domain(), variables, sizes)
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What is known of a program: its variables, sizes, and the arrays that it loads from."""
+
+    variables: Variables
+    sizes: Mapping[Sym, int]
+    arrays: Mapping[Sym, LoadedArray]
+
+    def span(self, loop: Loop) -> _Span:
+        """The values of a loop's iterator."""
+        source = loop.source
+        if source is None:
+            return _Span(loop.iterator, loop.lo, loop.hi)
+        shape = [evaluate(extent, self.sizes) for extent in self.variables[source.name].shape]
+        at = position(source, shape)
+        return _Span(loop.iterator, at, at, self.arrays[source.name])
 
 
-def _block(
-    block: Block, scope: Scope, around: _Domain, variables: Variables, sizes: Mapping[Sym, int]
+def surely_holds(
+    program: Program, sizes: Mapping[Sym, int], arrays: Mapping[Sym, LoadedArray]
 ) -> bool:
+    """Tests whether the requirements of all operations hold at all values they meet, where the
+    arrays that values are loaded from have these contents."""
+    scope = Scope({name: Affine(value) for name, value in sizes.items()})
+    given = _Given({v.name: v for v in program.variables}, sizes, arrays)
+    return _block(program.body, scope, _Domain(), given)
+
+
+def _block(block: Block, scope: Scope, around: _Domain, given: _Given) -> bool:
+    sizes = given.sizes
     for op in block:
         match op:
             case Loop():
-                inner = _Domain((*around.loops, (op.iterator, op.lo, op.hi)), around.guards)
+                inner = _Domain((*around.loops, given.span(op)), around.guards)
                 own = scope.enter(op.iterator, scope.form(op.lo), scope.form(op.hi))
                 with scope.enter_loop(op.iterator, own):
-                    if not _block(op.body, scope, inner, variables, sizes):
+                    if not _block(op.body, scope, inner, given):
                         return False
             case Guard():
                 inner = _Domain(around.loops, (*around.guards, op.condition))
-                if not _block(op.body, scope, inner, variables, sizes):
+                if not _block(op.body, scope, inner, given):
                     return False
             case _:
-                for demand in demands(op, variables):
-                    each = tuple((one.name, one.lo, one.hi) for one in demand.each)
+                for demand in demands(op, given.variables):
+                    each = tuple(_Span(one.name, one.lo, one.hi) for one in demand.each)
                     if demand.together and not _converges(demand, around, sizes):
                         return False
                     inner = _Domain((*around.loops, *each), around.guards)
@@ -74,7 +108,7 @@ def _block(
                         read = set(control_variables(condition)) - sizes.keys()
                         if _everywhere(condition, inner, sizes, read):
                             continue
-                        every = {loop[0] for loop in inner.loops}
+                        every = {loop.name for loop in inner.loops}
                         if not _everywhere(condition, inner, sizes, every):
                             return False
     return True
@@ -116,20 +150,27 @@ def _converges(demand: Demand, around: _Domain, sizes: Mapping[Sym, int]) -> boo
     for axis in demand.threads.axes:
         read |= control_variables(axis.offset)
     bare = replace(demand, each=(), conditions=())
-    loops = [loop for loop in around.loops if loop[0] in read]
+    loops = list[_Span]()
+    for loop in reversed(around.loops):
+        if loop.name in read:
+            loops.insert(0, loop)
+            read |= {name for end in loop.ends() for name in control_variables(end)}
     return all(is_met(bare, values) for values in _values(loops, sizes))
 
 
-def _values(
-    loops: Sequence[tuple[Sym, ir.CExpr, ir.CExpr]], values: Mapping[Sym, int]
-) -> Iterator[Mapping[Sym, int]]:
+def _values(loops: Sequence[_Span], values: Mapping[Sym, int]) -> Iterator[Mapping[Sym, int]]:
     """The values of iterators in ranges of sizes."""
     if not loops:
         yield values
         return
-    (name, lo, hi), *rest = loops
-    for value in range(evaluate(lo, values), evaluate(hi, values)):
-        yield from _values(rest, {**values, name: value})
+    first, *rest = loops
+    lo = evaluate(first.lo, values)
+    if first.array is None:
+        every = range(lo, evaluate(first.hi, values))
+    else:
+        every = range(first.array[lo], first.array[lo] + 1)
+    for value in every:
+        yield from _values(rest, {**values, first.name: value})
 
 
 # --- one by one -----------------------------------------------------------------------------
@@ -143,7 +184,7 @@ def _everywhere(
     guards: list[ir.BExpr] = []
     waiting = list(around.guards)
     while True:
-        ends = (e for name, lo, hi in around.loops if name in read for e in (lo, hi))
+        ends = (end for loop in around.loops if loop.name in read for end in loop.ends())
         more = {name for end in ends for name in control_variables(end)} - sizes.keys()
         chosen = [guard for guard in waiting if _tells(control_variables(guard), read, sizes)]
         more |= {name for guard in chosen for name in control_variables(guard)} - sizes.keys()
@@ -152,7 +193,7 @@ def _everywhere(
         if more <= read:
             break
         read |= more
-    loops = [loop for loop in around.loops if loop[0] in read]
+    loops = [loop for loop in around.loops if loop.name in read]
     values: dict[Sym, Array] = {name: np.array([value]) for name, value in sizes.items()}
     return _holds_over(condition, loops, guards, values, 1)
 
@@ -163,7 +204,7 @@ def _tells(variables: Set[Sym], read: Set[Sym], sizes: Mapping[Sym, int]) -> boo
 
 def _holds_over(
     condition: ir.BExpr,
-    loops: Sequence[tuple[Sym, ir.CExpr, ir.CExpr]],
+    loops: Sequence[_Span],
     guards: Sequence[ir.BExpr],
     values: Mapping[Sym, Array],
     count: int,
@@ -174,8 +215,12 @@ def _holds_over(
         for guard in guards:
             wrong = wrong & _truth(guard, values)
         return not bool(wrong.any())
-    (name, low, high), *rest = loops
-    lo = np.broadcast_to(_value(low, values), (count,))
+    first, *rest = loops
+    lo = np.broadcast_to(_value(first.lo, values), (count,))
+    if first.array is not None:
+        values = {**values, first.name: first.array[lo]}
+        return _holds_over(condition, rest, guards, values, count)
+    high = first.hi
     lengths = np.maximum(np.broadcast_to(_value(high, values), (count,)) - lo, 0)
     total = int(lengths.sum())
     if total > AT_ONCE and count > 1:
@@ -193,7 +238,9 @@ def _holds_over(
         one: np.repeat(array, lengths) if len(array) == count and count > 1 else array
         for one, array in values.items()
     }
-    return _holds_over(condition, rest, guards, {**spread, name: own}, total) if total else True
+    return (
+        _holds_over(condition, rest, guards, {**spread, first.name: own}, total) if total else True
+    )
 
 
 def _part(values: Mapping[Sym, Array], piece: slice, count: int) -> dict[Sym, Array]:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from exogpu.ir.affine import Affine, combine, interval, mentions
 from exogpu.ir.types import Sym
-from exogpu.machine.fast.affine_code import Scope, Values, numbers, split, tuple_source
+from exogpu.machine.fast.affine_code import Scope, Split, Values, numbers, split, tuple_source
 from exogpu.machine.fast.cells import Run, Store
 from exogpu.machine.fast.layout import Layout
 
@@ -146,12 +146,19 @@ def exact_values(
     scope, ranges = layout.scope, layout.scope.ranges
     inner = frozenset(parts.inner)
     texts: dict[str, None] = {}
-    bounds = (b for windows in parts.windows.values() for w in windows for pair in w for b in pair)
-    for value in (*parts.exact, *parts.compared, *ends, *bounds):
+    for value in (*parts.exact, *parts.compared, *ends):
         part = split(value, inner, ranges)
         for term in (part.outer, *part.residues):
             if term.terms:
                 texts[scope.source(Affine(0, term.terms))] = None
+    for name, windows in parts.windows.items():
+        for window in windows:
+            for extent, pair in zip(layout.stores[name].shape, window, strict=True):
+                for part in (split(bound, inner, ranges) for bound in pair):
+                    for term in part.residues:
+                        texts[scope.source(Affine(0, term.terms))] = None
+                    if part.outer.terms:
+                        texts[_within(part, extent, scope)] = None
     return numbers(tuple_source(list(texts)))
 
 
@@ -187,8 +194,8 @@ def signature(layout: Layout, parts: Parts) -> Signature:
         store = layout.stores[name]
         whole = name in parts.fresh
         sides = tuple(
-            _side([w[dim] for w in windows], inner, scope, whole, exact)
-            for dim in range(len(store.shape))
+            _side([w[dim] for w in windows], extent, inner, scope, whole, exact, texts)
+            for dim, extent in enumerate(store.shape)
         )
         boxes.append(Box(store, sides, scope))
     for name in parts.fresh - parts.windows.keys():
@@ -198,14 +205,23 @@ def signature(layout: Layout, parts: Parts) -> Signature:
     return Signature(numbers(tuple_source(list(texts))), tuple(boxes), frozenset(distinct))
 
 
+def _within(part: Split, extent: int, scope: Scope) -> str:
+    """The outer part of where a window begins or ends, as far as it makes a difference: elements
+    outside of the variable, which are below 0 or not below its extent, do not exist."""
+    return f"min(max({scope.source(part.outer)}, {-part.hi}), {extent - part.lo})"
+
+
 def _side(
     bounds: list[tuple[Affine, Affine]],
+    extent: int,
     inner: frozenset[Sym],
     scope: Scope,
     whole: bool,
     exact: Callable[[Affine], None],
+    texts: dict[str, None],
 ) -> Side | None:
-    """The box of some windows in one dimension; what is not relative to its base is `exact`."""
+    """The box of some windows in one dimension of this extent; what is not relative to its base is
+    `exact`, or in `texts` as far as it makes a difference."""
     ranges = scope.ranges
     parts = [split(bound, inner, ranges) for pair in bounds for bound in pair]
 
@@ -219,7 +235,10 @@ def _side(
         for term in part.residues:
             exact(term)
         relative = combine((1, part.outer), (-1, base))
-        exact(relative)
+        if base.terms:
+            exact(relative)
+        elif relative.terms:
+            texts[_within(part, extent, scope)] = None
         least, most = interval(relative, ranges)
         ends += [least + part.lo, most + part.hi]
     return None if whole else Side(base, min(ends), max(ends))

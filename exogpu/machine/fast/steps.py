@@ -8,6 +8,7 @@ from typing import Final, assert_never
 from exogpu.amir import nodes as amir
 from exogpu.amir.walk import is_task
 from exogpu.ir.affine import combine
+from exogpu.ir.nodes import Access, CVar
 from exogpu.machine.concrete_program import deals
 from exogpu.machine.fast.accesses import access_steps
 from exogpu.machine.fast.affine_code import comparisons, number, truth
@@ -145,6 +146,8 @@ def block_steps(context: Context, block: amir.Block, nest: Nest, parts: Parts) -
         steps += access_steps(context, accesses, nest, parts)
         accesses = []
         match op:
+            case amir.Loop(source=Access() as source):
+                steps.append(_load(context, op, source, nest, parts))
             case amir.Loop():
                 steps.append(_loop(context, op, nest, parts))
             case amir.Guard():
@@ -197,6 +200,23 @@ def _loop(context: Context, op: amir.Loop, nest: Nest, parts: Parts) -> Step:
         context.swept = False
     parts.add(inside)
     parts.exact |= {lo: None, hi: None}
+    return step
+
+
+def _load(context: Context, op: amir.Loop, source: Access, nest: Nest, parts: Parts) -> Step:
+    """LoopStep of a value from memory (decision `loaded-values`): the body once, for the value."""
+    machine, e, size = context.machine, context.machine.values, len(op.body)
+    slot = context.scope.slots[machine.layout.iterators[op]]
+    with context.scope.enter_load(op.iterator, source):
+        value = number(context.scope.source(context.scope.form(CVar(op.iterator))))
+        steps = block_steps(context, op.body, (*nest, (op.iterator.name, slot)), parts)
+
+    def step() -> None:
+        e[slot] = value(e)
+        machine.operations += size
+        for inner in steps:
+            inner()
+
     return step
 
 

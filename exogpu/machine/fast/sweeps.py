@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Final, TypeAlias, assert_never
 
 import numpy as np
 
 from exogpu.amir import nodes as amir
 from exogpu.ir.affine import Affine, interval, mentions
-from exogpu.ir.nodes import And, BExpr, Compare, Not, Or, Truth
+from exogpu.ir.nodes import Access, And, BExpr, Compare, Not, Or, Truth
 from exogpu.ir.types import Sym
 from exogpu.machine.fast.accesses import Rule, after_rules, executed_by, is_one_transition, rule_of
 from exogpu.machine.fast.affine_code import Scope, Values, number, numbers, truth, tuple_source
@@ -29,7 +28,7 @@ from exogpu.machine.fast.layout import bounds_of
 from exogpu.machine.fast.records import EVERYONE, FAILS, StateId, Threads
 from exogpu.machine.fast.signature import Parts, exact_values
 
-MOST: Final = 1 << 17
+MOST: Final = 1 << 18
 """Accesses of one loop at most; of a longer one its inner loops are looked at."""
 
 LEAST: Final = 24
@@ -63,7 +62,8 @@ class _One:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Several:
-    """A loop, whose iterator has a slot; or a guard, whose condition is `hi`."""
+    """A loop, whose iterator has a slot; or a guard, whose condition is `hi`; or a load, which is a
+    guard that holds."""
 
     slot: int | None
     lo: Callable[[Values], int]
@@ -81,21 +81,34 @@ class _Chain:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Group:
-    """Cells of a variable that the same accesses meet."""
+class _Met:
+    """Cells of a variable, and by cell the number of the chain of accesses that meet it."""
 
     store: Store
-    chain: _Chain
-    cells: Sequence[int]
-    held: Callable[[list[ClassId]], Sequence[ClassId]]
+    cells: Array | slice
+    chain_of: Array
+    chains: tuple[_Chain, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Table:
     """The effect of a loop, by cell, and the number of its operations."""
 
-    groups: tuple[_Group, ...]
+    met: tuple[_Met, ...]
     operations: int
+    chains: int
+    """Of all variables."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Change:
+    """What becomes of some cells: by cell, a number; by number, the class and its successor."""
+
+    met: _Met
+    number_of: Array
+    held: list[ClassId]
+    counts: list[int]
+    after: list[StateId]
 
 
 # --- which loops ----------------------------------------------------------------------------
@@ -109,8 +122,11 @@ def instances(context: Context, op: amir.Loop) -> int | None:
 
 def _in_loop(context: Context, op: amir.Loop, around: list[Sym]) -> int | None:
     scope = context.scope
-    if op.tasks or op.slot is not None or op.source is not None:
+    if op.tasks or op.slot is not None:
         return None
+    if op.source is not None:
+        with scope.enter_load(op.iterator, op.source):
+            return _in_block(context, op.body, around)
     lo, hi = scope.form(op.lo), scope.form(op.hi)
     if mentions(lo, around) or mentions(hi, around):
         return None
@@ -190,6 +206,11 @@ class Sweep:
         scope, layout, made = context.scope, context.machine.layout, list[_One | _Several]()
         for ops in self._groups(context, block):
             match ops[0]:
+                case amir.Loop(source=Access() as source) as op:
+                    with scope.enter_load(op.iterator, source):
+                        inner = self._compiled(context, op.body, nest)
+                    always = truth("True")
+                    made.append(_Several(None, lambda e: 0, always, len(op.body), inner))
                 case amir.Loop() as op:
                     own = layout.iterators[op]
                     lo, hi = scope.source(scope.form(op.lo)), scope.source(scope.form(op.hi))
@@ -248,24 +269,25 @@ class Sweep:
             return None
         finally:
             e[:] = before
-        groups: list[_Group] = []
-        for store, met in walk.met.items():
-            cells, times, codes = (np.concatenate(each) for each in zip(*met, strict=True))
+        met: list[_Met] = []
+        for store, parts in walk.met.items():
+            cells, times, codes = (np.concatenate(each) for each in zip(*parts, strict=True))
+            if not len(cells):
+                continue
             order = np.lexsort((times, cells))
             cells, codes = cells[order], codes[order]
             starts = np.flatnonzero(np.diff(cells, prepend=-1))
-            ends = [*starts.tolist(), len(cells)][1:]
-            alike: dict[bytes, list[int]] = {}
-            at = cells[starts].tolist()
-            for cell, first, last in zip(at, starts.tolist(), ends, strict=True):
-                alike.setdefault(codes[first:last].tobytes(), []).append(cell)
-            for text, several in alike.items():
-                chain = self._chains.get(text)
-                if chain is None:
-                    chain = _Chain(tuple(np.frombuffer(text, np.int64).tolist()))
-                    self._chains[text] = chain
-                groups.append(_group(store, chain, several))
-        return _Table(tuple(groups), walk.operations)
+            rows, chain_of = _alike(codes, starts)
+            chains = tuple(self._chain(codes) for codes in rows)
+            met.append(_Met(store, _indices(cells[starts]), chain_of, chains))
+        return _Table(tuple(met), walk.operations, sum(len(one.chains) for one in met))
+
+    def _chain(self, codes: bytes) -> _Chain:
+        found = self._chains.get(codes)
+        if found is None:
+            found = _Chain(tuple(np.frombuffer(codes, np.int64).tolist()))
+            self._chains[codes] = found
+        return found
 
     def _code(self, one: _One, offsets: tuple[int, ...]) -> int:
         threads = EVERYONE
@@ -299,58 +321,84 @@ class Sweep:
     def _swept(self, table: _Table) -> bool:
         """Executes the loop, or leaves everything as it is where something fails."""
         machine, classes = self._machine, self._machine.classes
-        state_of, hold, drop = classes.state_of, classes.hold, classes.drop
-        alike: list[tuple[_Group, ClassId, StateId]] = []
-        single: list[tuple[list[ClassId], int, StateId]] = []
-        for group in table.groups:
-            cells, chain = group.store.cells, group.chain
-            known = chain.known
+        changes: list[_Change] = []
+        for met in table.met:
+            change = self._change(met)
+            if change is None:
+                return False
+            changes.append(change)
+        for change in changes:
+            state_of, cells = classes.state_of, change.met.store.cells
             assert cells is not None
-            held = group.held(cells)
-            one = held[0]
-            if held.count(one) == len(held):
-                state = state_of[one]
-                after = known.get(state)
-                if after is None:
-                    after = self._state_after(chain, state)
-                    if after == FAILS:
-                        return False
-                if after != state:
-                    alike.append((group, one, after))
-                continue
-            for cell, each in zip(group.cells, held, strict=True):
-                state = state_of[each]
-                after = known.get(state)
-                if after is None:
-                    after = self._state_after(chain, state)
-                    if after == FAILS:
-                        return False
-                if after != state:
-                    single.append((cells, cell, after))
-        for group, one, after in alike:
-            cells, count = group.store.cells, len(group.cells)
-            assert cells is not None
-            new = hold(after, count)
-            if isinstance(group.cells, range):
-                cells[group.cells.start : group.cells.stop] = [new] * count
-            else:
-                for cell in group.cells:
-                    cells[cell] = new
-            drop(one, count)
-        for cells, cell, after in single:
-            one = cells[cell]
-            cells[cell] = hold(after)
-            drop(one)
+            new, moved = list(change.held), list[tuple[ClassId, int]]()
+            for at, (held, count, after) in enumerate(
+                zip(change.held, change.counts, change.after, strict=True)
+            ):
+                if state_of[held] != after:
+                    new[at] = classes.hold(after, count)
+                    moved.append((held, count))
+            if moved:
+                cells[change.met.cells] = np.array(new, np.int32)[change.number_of]
+            for held, count in moved:
+                classes.drop(held, count)
         machine.operations += table.operations
-        machine.skipped += max(0, table.operations - len(table.groups))
+        machine.skipped += max(0, table.operations - table.chains)
         return True
 
+    def _change(self, met: _Met) -> _Change | None:
+        """What the loop makes of the cells of one variable; None where a check fails."""
+        cells, state_of = met.store.cells, self._machine.classes.state_of
+        assert cells is not None
+        held, width = cells[met.cells], len(state_of)
+        pairs, number_of, counts = _distinct(met.chain_of * width + held, len(met.chains) * width)
+        classes, after = list[ClassId](), list[StateId]()
+        for pair in pairs:
+            number, one = divmod(pair, width)
+            chain, state = met.chains[number], state_of[one]
+            found = chain.known.get(state)
+            if found is None:
+                found = self._state_after(chain, state)
+                if found == FAILS:
+                    return None
+            classes.append(one)
+            after.append(found)
+        return _Change(met, number_of, classes, counts, after)
 
-def _group(store: Store, chain: _Chain, cells: Sequence[int]) -> _Group:
-    first, last = cells[0], cells[-1] + 1
-    if last - first == len(cells):
-        return _Group(store, chain, range(first, last), itemgetter(slice(first, last)))
-    return _Group(store, chain, cells, itemgetter(*cells))
+
+def _indices(cells: Array) -> Array | slice:
+    """Rising numbers of cells, as a slice where none is left out."""
+    first, last = int(cells[0]), int(cells[-1]) + 1
+    return slice(first, last) if last - first == len(cells) else cells
+
+
+def _distinct(numbers: Array, end: int) -> tuple[list[int], Array, list[int]]:
+    """The distinct ones of some numbers below `end`, which of them each is, and how often."""
+    if end > 4 * len(numbers) + (1 << 16):
+        found, which, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+        return found.tolist(), which.reshape(-1), counts.tolist()
+    every = np.bincount(numbers, minlength=end)
+    found = np.flatnonzero(every)
+    place = np.empty(end, np.int64)
+    place[found] = np.arange(len(found))
+    return found.tolist(), place[numbers], every[found].tolist()
+
+
+def _alike(codes: Array, starts: Array) -> tuple[list[bytes], Array]:
+    """The distinct rows of a ragged array, of which each begins where it is told; and by row, its
+    number among these."""
+    lengths = np.diff(starts, append=len(codes))
+    found, which = list[bytes](), np.empty(len(starts), np.int64)
+    for length in np.unique(lengths).tolist():
+        rows = np.flatnonzero(lengths == length)
+        every = codes[starts[rows][:, None] + np.arange(length)]
+        # Rows of one sum need not be alike: that is looked at.
+        sums = every @ np.random.default_rng(0).integers(1 << 62, size=length)
+        _, first, same = np.unique(sums, return_index=True, return_inverse=True)
+        if not bool((every == every[first][same.reshape(-1)]).all()):
+            _, first, same = np.unique(every, axis=0, return_index=True, return_inverse=True)
+        which[rows] = len(found) + same.reshape(-1)
+        found += [every[at].tobytes() for at in first.tolist()]
+    return found, which
 
 
 def _values(forms: list[Affine], scope: Scope) -> Callable[[Values], tuple[int, ...]]:
