@@ -20,6 +20,7 @@ from exogpu.importing.mbarrier_rings import resolve_lags, steps, usage_of
 from exogpu.importing.merge_roles import side_by_side
 from exogpu.importing.mlir_text import Module, read_module, walk
 from exogpu.importing.persistent_rings import circular_arrays, count_slots
+from exogpu.importing.polynomial_values import atom_value, compare, integer_value
 from exogpu.importing.ptx_skeleton import further_barriers, mismatches
 from exogpu.importing.refusals import FaultyError, RefusedError, faulty, unsupported
 from exogpu.importing.role_deadlock import Stuck, find_deadlock
@@ -43,6 +44,9 @@ class Imported:
     notes: tuple[str, ...]
     sizes: tuple[Size, ...]
     """The trip counts that are sizes of the procedure."""
+    ordered: bool
+    """True if roles are read in an order that was guessed, and no execution was found in which they
+    wait for each other for ever."""
 
 
 def imported(text: str, version: str = "", ptx: str = "") -> Imported:
@@ -55,8 +59,13 @@ def imported(text: str, version: str = "", ptx: str = "") -> Imported:
     module = read_module(text)
     lowering = _agreeing(module, ptx, [_lowering(version)] if version else NEWEST_FIRST)
     sized = in_sizes(translate(module, lowering))
-    kernel = resolve_lags(sized.kernel)
-    items = simplified(_merged_items(kernel, sized.sizes))
+    facts = tuple(
+        compare("<=", integer_value(one.least) - atom_value(one.variable))
+        for one in sized.sizes
+        if one.least
+    )
+    kernel = resolve_lags(sized.kernel, facts)
+    items = simplified(_merged_items(kernel, sized.sizes), facts)
     runs = circular_arrays(items)
     labels = {name: one.label for name, one in kernel.barriers.items()}
     rings = {array: kernel.barriers[array].count for array in runs}
@@ -89,6 +98,7 @@ def imported(text: str, version: str = "", ptx: str = "") -> Imported:
         assumed,
         (*_notes_of_counts(labels[array] for array in unbalanced), *_notes(sized.sizes)),
         sized.sizes,
+        kernel.specialized and find_deadlock(kernel.roles, kernel.barriers, sized.sizes) is None,
     )
 
 

@@ -60,6 +60,13 @@ KERNELS: Final = (
         "add_products",
         f"{HALF}:desc(64, 64), {HALF}:desc(64, 64), {HALF}:desc(64, 64), 2048, M=64, N=64",
     ),
+    Made("roles.py", "halve_first_ahead", f"{TILE}, {TILE}, 2048, DEPTH=2"),
+    Made("roles.py", "halve_last_after", f"{TILE}, {TILE}, 2048, DEPTH=2"),
+    Made(
+        "plain.py",
+        "all_products",
+        f"{A}, {A}, {C}, 2048, 2048, 2048, M=128, N=128, K=64, PROGRAMS=132",
+    ),
 )
 
 

@@ -34,6 +34,32 @@ def add_products(a, b, c, k, M: tl.constexpr, N: tl.constexpr):
     c.store([row, 0], acc.to(tl.float16))
 
 
+@triton.jit
+def all_products(
+    a,
+    b,
+    c,
+    m,
+    n,
+    k,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    PROGRAMS: tl.constexpr,
+):
+    """c = a b', a tile after the other: the compiler initialises mbarriers anew for each tile."""
+    wide = tl.cdiv(n, N)
+    for tile in range(tl.program_id(0), tl.cdiv(m, M) * wide, PROGRAMS):
+        row = tile // wide * M
+        column = tile % wide * N
+        acc = tl.zeros((M, N), tl.float32)
+        for step in range(0, tl.cdiv(k, K)):
+            x = a.load([row, step * K])
+            y = b.load([column, step * K])
+            acc = tl.dot(x, y.T, acc)
+        c.store([row, column], acc.to(tl.float16))
+
+
 @triton.autotune(
     configs=[
         triton.Config({"WIDTH": width}, num_warps=warps)
