@@ -106,7 +106,7 @@ class _Hastened(Procedure):
     compiled_elsewhere = True
 
     def __init__(self, name: str, source: Imported) -> None:
-        super().__init__(name, replace(source.hastened, name=name), ())
+        super().__init__(name, replace(source.hastened(), name=name), ())
 
 
 SOON: Final = 8.0

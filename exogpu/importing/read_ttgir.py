@@ -38,8 +38,8 @@ class Imported:
     """A kernel of others as a procedure, and what is said of it beside its verdict."""
 
     proc: Proc
-    hastened: Proc
-    """With more order than there is, in which refutations are found sooner."""
+    plan: Plan
+    """All that the procedure was built from."""
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
     sizes: tuple[Size, ...]
@@ -47,6 +47,11 @@ class Imported:
     ordered: bool
     """True if roles are read in an order that was guessed, and no execution was found in which they
     wait for each other for ever."""
+
+    def hastened(self) -> Proc:
+        """The procedure with more order than there is, in which refutations are found sooner."""
+        plan = replace(self.plan, by_warps=True)
+        return replace(build_procedure(plan), imported=self.proc.imported)
 
 
 def imported(text: str, version: str = "", ptx: str = "") -> Imported:
@@ -94,7 +99,7 @@ def imported(text: str, version: str = "", ptx: str = "") -> Imported:
     source = ImportSource(f"Triton {lowering.version}", digest, assumed)
     return Imported(
         replace(build_procedure(plan), imported=source),
-        replace(build_procedure(replace(plan, by_warps=True)), imported=source),
+        plan,
         assumed,
         (*_notes_of_counts(labels[array] for array in unbalanced), *_notes(sized.sizes)),
         sized.sizes,

@@ -78,3 +78,13 @@ def row_norms(source, norms, columns, WIDTH: tl.constexpr):
         value = tl.load(source + row * columns + at, mask=at < columns, other=0.0)
         total += value * value
     tl.store(norms + row, tl.sum(total, 0))
+
+
+@triton.heuristics({"WIDTH": lambda given: triton.next_power_of_2(given["columns"])})
+@triton.jit
+def add_rows(source, target, columns, WIDTH: tl.constexpr):
+    """Adds a row of a matrix to one of another."""
+    at = tl.program_id(0) * columns + tl.arange(0, WIDTH)
+    known = tl.arange(0, WIDTH) < columns
+    value = tl.load(source + at, mask=known) + tl.load(target + at, mask=known)
+    tl.store(target + at, value, mask=known)
