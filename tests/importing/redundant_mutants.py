@@ -34,6 +34,8 @@ REDUNDANT: Final[Mapping[str, Mapping[tuple[str, int], str]]] = {
         (NO_BARRIER, 81): END,
     },
     "square_tiles": {(NO_BARRIER, 102): ONE_THREAD},
+    "halve_first_ahead": {(NO_BARRIER, line): ONE_THREAD for line in (98, 111)},
+    "halve_last_after": {(NO_BARRIER, line): ONE_THREAD for line in (107, 120)},
     "multiply": {
         **{(NO_BARRIER, line): ONE_THREAD for line in (50, 55, 57, 79, 81)},
         (NO_BARRIER, 69): OWN_WAIT,

@@ -1,14 +1,14 @@
-"""mbarriers that each iteration initialises anew, and roles that have an iteration more."""
+"""mbarriers that each iteration initialises, roles that have an iteration more, and `while`."""
 
 from __future__ import annotations
 
 import pytest
 
 from exogpu.imported import ImportedKernel, UnimportedKernel, import_ttgir
-from tests.importing.made import KERNELS
+from tests.importing.made import FURTHER, KERNELS
 from tests.importing.mutating import mutants
 
-TEXTS = {made.kernel: made.text for made in KERNELS}
+TEXTS = {made.kernel: made.text for made in (*KERNELS, *FURTHER)}
 
 
 def without(name: str, *words: str, nth: int = 0, count: int = 1) -> str:
@@ -91,3 +91,48 @@ def test_one_iteration_more_that_nobody_loads_for_is_a_deadlock():
     (text,) = [m.text for m in found if m.line == 58 and m.what.startswith("one more turn")]
     verdict = import_ttgir(text).check(timeout=60)
     assert verdict.word == "refuted" and verdict.hazards[0].kind.value == "DEADLOCK"
+
+
+# --- loops with `while` ---------------------------------------------------------------------
+
+
+def altered(old: str, new: str) -> str:
+    """The kernel with `while`, with one text in place of another, each time."""
+    assert old in TEXTS["negate_while"]
+    return TEXTS["negate_while"].replace(old, new)
+
+
+def test_a_loop_with_while_that_counts_is_proved():
+    kernel = import_ttgir(TEXTS["negate_while"])
+    assert isinstance(kernel, ImportedKernel)
+    verdict = kernel.check()
+    assert verdict.word == "proved" and "(63 + columns) // 64" in " ".join(verdict.remarks)
+
+
+def test_a_mistake_in_a_loop_with_while_is_refuted():
+    verdict = import_ttgir(without("negate_while", "fence_async_shared")).check(timeout=60)
+    assert verdict.word == "refuted" and verdict.hazards[0].kind.value == "WAR"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("arith.cmpi slt, %first_1, %columns", "arith.cmpi ne, %first_1, %columns"),
+        ("arith.cmpi slt, %first_1, %columns", "arith.cmpi slt, %first_1, %step"),
+        ("scf.condition(%13) %step, %first_1", "scf.condition(%13) %first_1, %first_1"),
+        ("%first_4 = arith.addi %first_1, %c64_i32", "%first_4 = arith.muli %first_1, %c64_i32"),
+        ("%first_4 = arith.addi %first_1, %c64_i32", "%first_4 = arith.addi %first_1, %step"),
+    ],
+)
+def test_a_loop_with_while_that_does_not_count_is_refused(old, new):
+    kernel = import_ttgir(altered(old, new))
+    assert isinstance(kernel, UnimportedKernel) and kernel.reason.code == "K104"
+    reason = kernel.check().reason
+    assert "`while`" in reason and "kernels/copies.py:" in reason
+
+
+def test_names_of_both_regions_of_while_are_told_apart():
+    """The counter's name in the first region is another value's in the second, and its own is
+    swapped with the other's."""
+    text = altered("scf.condition(%13) %step, %first_1", "scf.condition(%13) %first_1, %step")
+    assert import_ttgir(text).check(timeout=60).word in ("refuted", "undecided")
