@@ -20,10 +20,10 @@ def with_counted_loops(body: tuple[Operation, ...], places: Places) -> tuple[Ope
 
     Raises RefusedError (K104) for one whose iterations are counted in another way.
     """
-    return tuple(_counted(operation, places) for operation in body)
+    return tuple(_as_counted(operation, places) for operation in body)
 
 
-def _counted(operation: Operation, places: Places) -> Operation:
+def _as_counted(operation: Operation, places: Places) -> Operation:
     regions = tuple(
         replace(region, operations=with_counted_loops(region.operations, places))
         for region in operation.regions
