@@ -73,6 +73,13 @@ def imported(text: str, version: str = "", ptx: str = "") -> Imported:
     items = simplified(_merged_items(kernel, sized.sizes), facts)
     runs = circular_arrays(items)
     labels = {name: one.label for name, one in kernel.barriers.items()}
+    for array in runs:
+        if kernel.barriers[array].scope:
+            raise unsupported(
+                f"the mbarriers {labels[array]} are a ring of an iteration that runs on within it",
+                "let the ring begin anew in each loop, or initialise it once",
+                kernel.barriers[array].span,
+            )
     rings = {array: kernel.barriers[array].count for array in runs}
     items = count_slots(items, rings) if rings else items
     try:

@@ -288,7 +288,13 @@ def allocated_ttgir(path: Path, arch: int = 90) -> str:
     Raises RefusedError (K106, K108) where Triton is not installed, or does not read it.
     """
     required_triton()
-    found = isolated(lambda tell: _allocate_shared(path, arch), Limits(), doing=f"reading {path}")
+
+    def work(tell: Tell) -> str:
+        with redirect_stdout(sys.stderr), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _allocate_shared(path, arch)
+
+    found = isolated(work, Limits(), doing=f"reading {path}")
     if isinstance(found, Stopped):
         raise RefusedError("K108", f"Triton does not read {path}: {found}", "give other TTGIR")
     return found
