@@ -357,6 +357,18 @@ def _target(arch: int) -> Iterator[None]:
             driver.set_active(active)
 
 
+_NEEDED: Final = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    """The names that a statement assigns to."""
+    return {
+        one.id
+        for one in ast.walk(statement)
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+    }
+
+
 def _futures(tree: ast.Module) -> int:
     """The compiler's flags for what a file imports from `__future__`."""
     return sum(
@@ -370,8 +382,8 @@ def _futures(tree: ast.Module) -> int:
 def _module(path: Path, kernel: str) -> types.ModuleType:
     """The file, executed, with stand-ins for modules that kernels do not need.
 
-    Statements that bind no name may stop, since stand-ins compute nothing: assertions, benchmarks.
-    So may all that comes after the kernel.  Raises RefusedError (K107) where another one stops.
+    Statements may stop, since stand-ins compute nothing; names that they bind are stand-ins, too.
+    Raises RefusedError (K107) where an import or a definition stops ahead of the kernel.
     """
     name = f"exogpu_target_{path.stem.replace('-', '_')}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -390,8 +402,10 @@ def _module(path: Path, kernel: str) -> types.ModuleType:
                 try:
                     exec(code, vars(module))
                 except Exception:
-                    if not isinstance(statement, ast.Assert | ast.Expr):
+                    if isinstance(statement, _NEEDED):
                         raise
+                    # Triton refuses a kernel that uses one of these, as it has no value.
+                    vars(module).update({name: Standing(name) for name in _bound(statement)})
     except Exception as error:  # whatever the file raises
         if hasattr(module, kernel):
             return module

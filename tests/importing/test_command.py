@@ -114,14 +114,19 @@ def test_a_kernel_without_arguments_is_told_how_to_give_them(tmp_path):
 
 
 @TRITON
-def test_what_binds_no_name_may_want_a_gpu_before_the_kernel(tmp_path):
+def test_statements_before_the_kernel_may_want_a_gpu(tmp_path):
+    """A name that such a statement binds has no value, so a kernel that uses it is refused."""
     source = (HERE / "kernels" / "plain.py").read_text()
-    head = "import torch\nassert torch.cuda.is_available()\nraise_is_an_expression()\n"
+    head = "import torch\nassert torch.cuda.is_available()\nthis_gpu()\nLEAST = 8\n"
+    head += "if torch.cuda.get_device_capability()[0] >= 9:\n    LEAST = this_gpu()\n"
     (tmp_path / "asserts.py").write_text(head + source)
-    (tmp_path / "binds.py").write_text("\nBLOCK = block_of_this_gpu()\n" + source)
+    (tmp_path / "uses.py").write_text(head + source.replace("left = k -", "left = k + LEAST -"))
+    (tmp_path / "binds.py").write_text("\nfrom this_gpu import block\n" + source)
     arguments = ["--args", KERNELS[5].arguments, "--num-stages", "3"]
     status, output = told(f"{tmp_path / 'asserts.py'}::matmul", *arguments)
     assert status == 0 and "proved for all sizes" in output
+    status, output = told(f"{tmp_path / 'uses.py'}::matmul", *arguments)
+    assert status == 3 and "K108" in output
     status, output = told(f"{tmp_path / 'binds.py'}::matmul", *arguments)
     assert status == 3 and "K107" in output and "binds.py:2:1" in output
 
