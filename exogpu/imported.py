@@ -83,6 +83,11 @@ class ImportedKernel(Procedure):
             sizes = ", ".join(f"{name}={n}" for name, n in verdict.hazards[0].sizes.items())
             reason = f"not proved, and the trip counts at which it fails never occur: {sizes}"
             verdict = replace(verdict, word="undecided", reason=reason, hazards=())
+        stuck = verdict.hazards and verdict.hazards[0].kind is HazardKind.DEADLOCK
+        if stuck and self.source.ordered:
+            said = hazard_for_triton(verdict.hazards[0]).message
+            reason = f"no order was found in which the roles can be read one by one: {said}"
+            verdict = replace(verdict, word="undecided", reason=reason, hazards=())
         if verdict.hazards and verdict.hazards[0].kind is HazardKind.BARRIER:
             hazard = hazard_for_triton(verdict.hazards[0])
             reason = f"{hazard.message}, so that its waits could not be counted"
@@ -101,7 +106,7 @@ class _Hastened(Procedure):
     compiled_elsewhere = True
 
     def __init__(self, name: str, source: Imported) -> None:
-        super().__init__(name, replace(source.hastened, name=name), ())
+        super().__init__(name, replace(source.hastened(), name=name), ())
 
 
 SOON: Final = 8.0

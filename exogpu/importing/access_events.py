@@ -163,10 +163,9 @@ def _init(at: Translator, operation: Operation, low: Lowering) -> None:
     count = re.search(r", (\d+)$", operation.text)
     if count is None or slot.index.constant is None:
         raise unread("init_barrier of another form", at.span(operation))
-    once = at.unconditional and not at.role.items
-    begins = not at.barriers[slot.array].arrivals
+    begins = not at.mbarriers.live.get(slot.array)
     at.mbarriers.initialise(
-        slot.array, slot.index.constant, int(count[1]), at.span(operation), once=once
+        slot.array, slot.index.constant, int(count[1]), at.span(operation), scope=at.scope
     )
     if begins and at.barriers[slot.array].shares:
         at.write_barrier_words(operation, slot.array)
@@ -174,9 +173,8 @@ def _init(at: Translator, operation: Operation, low: Lowering) -> None:
 
 def _invalidate(at: Translator, operation: Operation, low: Lowering) -> None:
     slot = _slot(at, operation, operation.operands[0])
-    once = at.unconditional and not at.parted
     element = slot.index.constant
-    if at.mbarriers.invalidate(slot.array, element, at.span(operation), once=once):
+    if at.mbarriers.invalidate(slot.array, element, at.span(operation), scope=at.scope):
         at.write_barrier_words(operation, slot.array)
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from exogpu.importing import polynomial_values, role_events
-from exogpu.importing.mbarrier_rings import Usage, Use, steps, total
+from exogpu.importing.mbarrier_rings import Usage, Use, counts, first_element, steps, total
 from exogpu.importing.value_proofs import counter
 
 MOST: Final = 32
@@ -26,6 +27,8 @@ def balance_arrivals(
     added: list[role_events.Item] = []
     arrays: list[str] = []
     for array, use in usage.barriers.items():
+        if use.scope:
+            continue  # it has to balance in each iteration, which is proved
         new = list(_left_out(items, array)) or list(_left_over(items, array, use))
         if new:
             added += new
@@ -121,10 +124,38 @@ def _of_element(
         if waited is None:
             continue
         if polynomial_values.is_natural(arrived - waited):
-            yield from _repeat_step(wait, waited, arrived - waited, use, element)
+            first = waited
+            if element is None and (ahead := _ahead(items, array, wait.role, use)):
+                # The waits begin so many elements later, and end where the arrivals do.
+                same = (arrived - waited).constant == ahead[1]
+                first = polynomial_values.integer_value(ahead[0]) if same else waited
+            yield from _repeat_step(wait, first, arrived - waited, use, element)
         elif polynomial_values.is_natural(waited - arrived) and len(waits) == 1:
             for arrive in arrivals.values():
                 yield from _repeat_step(arrive, arrived, waited - arrived, use, element)
+
+
+def _is_kind_on(
+    kind: Callable[[role_events.Event], bool], array: str, event: role_events.Event
+) -> bool:
+    return kind(event) and _is_event_on(event, array)
+
+
+def _ahead(
+    items: Sequence[role_events.Item], array: str, waiter: str, use: Use
+) -> tuple[int, int] | None:
+    """The element on which arrivals begin, and how many elements later the waits of a role do."""
+    starts = []
+    for kind in (_arrives, _waits):
+        own = [s for s in steps(items) if kind(s.event) and _is_event_on(s.event, array)]
+        role = waiter if kind is _waits else own[0].role if own else ""
+        events = [(s, s.event) for s in own if s.role == role]
+        known = counts(_of_role(items, role), partial(_is_kind_on, kind, array))
+        first = None if known is None else first_element(events, known, use.count)
+        if first is None:
+            return None
+        starts.append(first)
+    return starts[0], (starts[1] - starts[0]) % use.count
 
 
 def _arrives(event: role_events.Event) -> bool:
@@ -180,7 +211,8 @@ def _repeat_step(
     slot = role_events.Slot(event.barrier.array, index)
     made: role_events.Event = role_events.Signal(slot)
     if isinstance(event, role_events.Wait):
-        made = replace(event, barrier=slot, ghost=True)
+        lag = event.lag if event.lag is not None and event.lag.constant is not None else None
+        made = replace(event, barrier=slot, lag=lag or polynomial_values.Value(), ghost=True)
     elif isinstance(event, role_events.Expect):
         made = role_events.Expect(slot)
     yield role_events.Loop(

@@ -59,7 +59,7 @@ class _Builder(Statements):
     # --- declarations -----------------------------------------------------------------------
 
     def _declared(self) -> ir.Block:
-        return (*self._arrays(), *self._mbarriers(), *self._groups(), *self._registers_of_roles())
+        return (*self._arrays(), *self._mbarriers(""), *self._groups(), *self._registers_of_roles())
 
     def _arrays(self) -> Iterator[ir.Stmt]:
         windows = {
@@ -72,8 +72,11 @@ class _Builder(Statements):
                 name = self.symbol(array.name)
                 yield ir.Alloc(name, DataType.F32, shape, CudaSmemLinear, span=array.span)
 
-    def _mbarriers(self) -> Iterator[ir.Stmt]:
+    def _mbarriers(self, scope: str) -> Iterator[ir.Stmt]:
+        """Declares those that each iteration of a loop has anew; without a loop, all others."""
         for use in self.plan.usage.barriers.values():
+            if use.scope != scope:
+                continue
             name, shape = self.symbol(use.label), tuple(map(ir.Int, use.shape))
             yield self._barrier(name, shape, use.span, use.depth)
             if use.runs:
@@ -133,8 +136,10 @@ class _Builder(Statements):
         hi = expression(loop.trips, self.names, facts, loop.span, "a trip count")
         name = self.names[loop.counter] = Sym(loop.counter.name)
         inside = (*facts, *between_bounds(0, atom_value(loop.counter), loop.trips))
-        self.around.append((name, hi))
-        body = self._block(loop.body, inside)
+        most = loop.trips - min(loop.trips.offset, 0)  # never negative, where sizes are not
+        extent = expression(most, self.names, facts, loop.span, "a trip count")
+        self.around.append((name, extent))
+        body = (*self._mbarriers(loop.counter.name), *self._block(loop.body, inside))
         self.around.pop()
         return ir.For(name, ir.Int(0), hi, ir.Seq(), body, span=loop.span)
 

@@ -84,12 +84,15 @@ def counts(
 # visited in turn, or have constant numbers; anything else is refused.
 
 
-def resolve_lags(kernel: Kernel) -> Kernel:
-    """The kernel with the lag of every wait.  Raises RefusedError where one is not known."""
+def resolve_lags(kernel: Kernel, facts: tuple[polynomial_values.Condition, ...] = ()) -> Kernel:
+    """The kernel with the lag of every wait, from facts about its sizes.
+
+    Raises RefusedError where one is not known.
+    """
     roles = []
     for role in kernel.roles:
         items = (*kernel.before, *role.items, *kernel.after) if not kernel.roles[1:] else role.items
-        roles.append(replace(role, items=_resolve_lags(items, kernel)))
+        roles.append(replace(role, items=_resolve_lags(items, kernel, facts)))
     if not kernel.roles[1:]:
         return replace(kernel, before=(), roles=tuple(roles), after=())
     for step in (*steps(kernel.before), *steps(kernel.after)):
@@ -116,21 +119,45 @@ def steps(items: Sequence[role_events.Item]) -> Iterator[role_events.Step]:
 
 
 def _resolve_lags(
-    items: tuple[role_events.Item, ...], kernel: Kernel
+    items: tuple[role_events.Item, ...],
+    kernel: Kernel,
+    facts: tuple[polynomial_values.Condition, ...],
 ) -> tuple[role_events.Item, ...]:
     waits = [(one, one.event) for one in steps(items) if isinstance(one.event, role_events.Wait)]
     lags: dict[role_events.Step, polynomial_values.Value] = {}
     for array in dict.fromkeys(event.barrier.array for _, event in waits):
         own = [(step, event) for step, event in waits if event.barrier.array == array]
-        for step, event, count in _generations(items, own, kernel.barriers[array]):
+        barriers = kernel.barriers[array]
+        within, known = _in_scope(items, barriers.scope, facts)
+        for step, event, count in _generations(within, own, barriers, known):
             lags[step] = _lag(step, event, count)
     return _with_lags(items, lags)
+
+
+def _in_scope(
+    items: tuple[role_events.Item, ...],
+    scope: str,
+    facts: tuple[polynomial_values.Condition, ...],
+) -> tuple[tuple[role_events.Item, ...], tuple[polynomial_values.Condition, ...]]:
+    """The items in which an mbarrier lasts, with the facts there: all, or a loop's body."""
+    if not scope:
+        return items, facts
+    for item in items:
+        if isinstance(item, role_events.Loop):
+            number = polynomial_values.atom_value(item.counter)
+            inside = (*facts, *between_bounds(0, number, item.trips))
+            if item.counter.name == scope:
+                return item.body, inside
+            if (found := _in_scope(item.body, scope, inside))[0]:
+                return found
+    return (), ()
 
 
 def _generations(
     items: tuple[role_events.Item, ...],
     waits: list[tuple[role_events.Step, role_events.Wait]],
     barriers: Barriers,
+    facts: tuple[polynomial_values.Condition, ...],
 ) -> Iterator[tuple[role_events.Step, role_events.Wait, Count]]:
     """Each wait with the number of those before it on its element."""
     array = waits[0][1].barrier.array
@@ -138,13 +165,13 @@ def _generations(
     if barriers.count > 1 and all(index is not None for index in indices):
         for index in dict.fromkeys(indices):
             of_element = _waits_on(array, polynomial_values.integer_value(index or 0))
-            found = _event_counts(items, of_element, waits[0][0], barriers)
+            found = _event_counts(items, of_element, waits[0][0], barriers, facts)
             for step, event in waits:
                 if event.barrier.index.constant == index:
                     yield step, event, found[step]
         return
-    found = _event_counts(items, _waits_on(array), waits[0][0], barriers)
-    turn = _turn(waits, found, barriers.count)
+    found = _event_counts(items, _waits_on(array), waits[0][0], barriers, facts)
+    turn = first_element(waits, found, barriers.count)
     if turn is None:
         raise unknown_value(
             f"{barriers.label} is waited for out of turn: this wait is number "
@@ -161,8 +188,8 @@ def _generations(
         )
 
 
-def _turn(
-    waits: list[tuple[role_events.Step, role_events.Wait]],
+def first_element(
+    events: Sequence[tuple[role_events.Step, role_events.Event]],
     found: Mapping[role_events.Step, Count],
     count: int,
 ) -> int | None:
@@ -174,7 +201,8 @@ def _turn(
                 e.barrier.index,
                 polynomial_values.remainder(found[s].before + first, count),
             )
-            for s, e in waits
+            for s, e in events
+            if isinstance(e, role_events.Wait | role_events.Signal | role_events.Expect)
         ):
             return first
     return None
@@ -192,9 +220,13 @@ def _waits_on(array: str, index: polynomial_values.Value | None = None) -> Count
 
 
 def _event_counts(
-    items: tuple[role_events.Item, ...], counted: Counted, at: role_events.Step, barriers: Barriers
+    items: tuple[role_events.Item, ...],
+    counted: Counted,
+    at: role_events.Step,
+    barriers: Barriers,
+    facts: tuple[polynomial_values.Condition, ...],
 ) -> Mapping[role_events.Step, Count]:
-    found = counts(items, counted)
+    found = counts(items, counted, facts=facts)
     if found is None:
         raise unsupported(
             f"a wait on {barriers.label} under a condition",
@@ -253,6 +285,8 @@ class Use:
     signalled: bool
     """True if threads arrive on it, and not TMA loads alone."""
     runs: bool
+    scope: str
+    """The counter of the loop each of whose iterations has its own; empty for none."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -324,6 +358,7 @@ def usage_of(
             waiters if len(waiters) > 1 else (),
             bool(_by_element(items, array, role_events.Signal)),
             array in runs,
+            declared.scope,
         )
     return Usage(found)
 

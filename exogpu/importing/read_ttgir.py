@@ -20,6 +20,7 @@ from exogpu.importing.mbarrier_rings import resolve_lags, steps, usage_of
 from exogpu.importing.merge_roles import side_by_side
 from exogpu.importing.mlir_text import Module, read_module, walk
 from exogpu.importing.persistent_rings import circular_arrays, count_slots
+from exogpu.importing.polynomial_values import atom_value, compare, integer_value
 from exogpu.importing.ptx_skeleton import further_barriers, mismatches
 from exogpu.importing.refusals import FaultyError, RefusedError, faulty, unsupported
 from exogpu.importing.role_deadlock import Stuck, find_deadlock
@@ -37,12 +38,20 @@ class Imported:
     """A kernel of others as a procedure, and what is said of it beside its verdict."""
 
     proc: Proc
-    hastened: Proc
-    """With more order than there is, in which refutations are found sooner."""
+    plan: Plan
+    """All that the procedure was built from."""
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
     sizes: tuple[Size, ...]
     """The trip counts that are sizes of the procedure."""
+    ordered: bool
+    """True if roles are read in an order that was guessed, and no execution was found in which they
+    wait for each other for ever."""
+
+    def hastened(self) -> Proc:
+        """The procedure with more order than there is, in which refutations are found sooner."""
+        plan = replace(self.plan, by_warps=True)
+        return replace(build_procedure(plan), imported=self.proc.imported)
 
 
 def imported(text: str, version: str = "", ptx: str = "") -> Imported:
@@ -55,10 +64,22 @@ def imported(text: str, version: str = "", ptx: str = "") -> Imported:
     module = read_module(text)
     lowering = _agreeing(module, ptx, [_lowering(version)] if version else NEWEST_FIRST)
     sized = in_sizes(translate(module, lowering))
-    kernel = resolve_lags(sized.kernel)
-    items = simplified(_merged_items(kernel, sized.sizes))
+    facts = tuple(
+        compare("<=", integer_value(one.least) - atom_value(one.variable))
+        for one in sized.sizes
+        if one.least
+    )
+    kernel = resolve_lags(sized.kernel, facts)
+    items = simplified(_merged_items(kernel, sized.sizes), facts)
     runs = circular_arrays(items)
     labels = {name: one.label for name, one in kernel.barriers.items()}
+    for array in runs:
+        if kernel.barriers[array].scope:
+            raise unsupported(
+                f"the mbarriers {labels[array]} are a ring of an iteration that runs on within it",
+                "let the ring begin anew in each loop, or initialise it once",
+                kernel.barriers[array].span,
+            )
     rings = {array: kernel.barriers[array].count for array in runs}
     items = count_slots(items, rings) if rings else items
     try:
@@ -85,10 +106,11 @@ def imported(text: str, version: str = "", ptx: str = "") -> Imported:
     source = ImportSource(f"Triton {lowering.version}", digest, assumed)
     return Imported(
         replace(build_procedure(plan), imported=source),
-        replace(build_procedure(replace(plan, by_warps=True)), imported=source),
+        plan,
         assumed,
         (*_notes_of_counts(labels[array] for array in unbalanced), *_notes(sized.sizes)),
         sized.sizes,
+        kernel.specialized and find_deadlock(kernel.roles, kernel.barriers, sized.sizes) is None,
     )
 
 

@@ -250,6 +250,8 @@ class Barriers:
     offset: int = 0
     size: int = 0
     arrivals: dict[int, int] = field(default_factory=dict)
+    scope: str = ""
+    """The counter of the loop each of whose iterations initialises it anew; empty for none."""
     shares: bool = False
     """True if other buffers have its bytes before it is initialised, or after it is invalidated."""
 

@@ -118,9 +118,11 @@ class Translator:
                     self.emit(operation, role_events.Registers(**{kind: name}))
 
     @property
-    def unconditional(self) -> bool:
-        """Returns whether no loop and no branch is around the operation."""
-        return not self._loops and self._guard == TRUE
+    def scope(self) -> str | None:
+        """The loop around the operation, or empty; None in a branch, and where roles are parted."""
+        if self.parted or self._guard != TRUE:
+            return None
+        return self._loops[-1] if self._loops else ""
 
     # --- control ----------------------------------------------------------------------------
 
@@ -396,6 +398,7 @@ class Translator:
         self._loops = (*loops, turn.name)
         self._facts = (*facts, *between_bounds(0, number, trips))
         body = self._items(region.operations)
+        self.mbarriers.end_iteration(turn.name)
         self._loops, self._facts = loops, facts
         return body
 

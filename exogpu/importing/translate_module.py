@@ -11,12 +11,13 @@ from exogpu.importing.role_events import Kernel
 from exogpu.importing.source_locations import places_of
 from exogpu.importing.translate import Translator
 from exogpu.importing.triton_tables import Lowering, accept
+from exogpu.importing.while_loops import with_counted_loops
 
 
 def translate(module: Module, lowering: Lowering) -> Kernel:
     """The events of a module's kernel.  Raises RefusedError for what is not read exactly."""
-    body = unique_names(module.function.regions[0].operations)
     places = places_of(module)
+    body = with_counted_loops(unique_names(module.function.regions[0].operations), places)
     for operation in walk(body):
         accept(operation, places.span(operation))
     target = module.attributes.get("ttg.target", "")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from exogpu.importing import polynomial_values, role_events
+from exogpu.importing.mbarrier_rings import steps
 from exogpu.importing.persistent_rings import is_affine
 from exogpu.importing.role_events import Kernel, Trips
 from exogpu.importing.substitution import rewritten, values_of
@@ -49,6 +50,7 @@ def in_sizes(kernel: Kernel) -> Sized:
     groups_of_items = (kernel.before, *(role.items for role in kernel.roles), kernel.after)
     used = {one for items in groups_of_items for one in _variables_used(items)}
     written = {one for items in groups_of_items for one in _guard_variables(items)}
+    written |= {one for items in groups_of_items for one in _variables_counted(items)}
     groups: dict[polynomial_values.Value, list[polynomial_values.Variable]] = {}
     by: dict[polynomial_values.Atom, polynomial_values.Value] = {}
     for variable, one in kernel.trips.items():
@@ -141,6 +143,18 @@ def _variables_used(items: Sequence[role_events.Item]) -> Iterator[polynomial_va
             yield from item.trips.variables()
             yield from _variables_used(item.body)
     yield from _guard_variables(items)
+
+
+def _variables_counted(items: Sequence[role_events.Item]) -> Iterator[polynomial_values.Variable]:
+    """The trip counts by which waits and arrivals are counted: a negative one would count less."""
+    for item in items:
+        if isinstance(item, role_events.Loop):
+            if any(isinstance(s.event, _COUNTED) for s in steps(item.body)):
+                yield from item.trips.variables()
+            yield from _variables_counted(item.body)
+
+
+_COUNTED: Final = (role_events.Wait, role_events.Signal, role_events.Expect)
 
 
 def _guard_variables(items: Sequence[role_events.Item]) -> Iterator[polynomial_values.Variable]:

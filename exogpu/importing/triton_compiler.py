@@ -6,7 +6,9 @@ PTX, which shows what lowering made of it.
 """
 
 from __future__ import annotations
+import __future__
 
+import ast
 import importlib.metadata
 import importlib.util
 import sys
@@ -36,6 +38,13 @@ class Compiled:
     ttgir: str
     ptx: str
     version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """An argument that `@triton.heuristics` computes from the others."""
+
+    function: Callable[[Mapping[str, Any]], Any]
 
 
 def triton_version() -> str | None:
@@ -119,8 +128,11 @@ def _kernels(path: Path, name: str, plain: bool) -> Iterator[tuple[str, Any, Map
     """
     found = getattr(_module(path, name), name, None)
     configurations: Sequence[Any] = ()
+    computed: dict[str, Any] = {}
     while found is not None and not hasattr(found, "params") and hasattr(found, "fn"):
         configurations = configurations or getattr(found, "configs", ())
+        values = getattr(found, "values", None)  # of @triton.heuristics
+        computed |= {key: Computed(one) for key, one in values.items()} if values else {}
         found = found.fn
     if found is None or not hasattr(found, "params"):
         raise RefusedError(
@@ -130,12 +142,12 @@ def _kernels(path: Path, name: str, plain: bool) -> Iterator[tuple[str, Any, Map
             Span(str(path), 1, 1, 1, 1),
         )
     if plain or not configurations:
-        yield name, found, {}
+        yield name, found, computed
         return
     for one in configurations:
         given = dict(one.kwargs) | {"num_warps": one.num_warps, "num_stages": one.num_stages}
         shown = ", ".join(f"{key}={value}" for key, value in given.items())
-        yield f"{name}[{shown}]", found, given
+        yield f"{name}[{shown}]", found, {**computed, **given}
 
 
 def compiled(
@@ -185,8 +197,14 @@ def _compiled(
     backend = make_backend(target)
     is_gluon = bool(getattr(function, "is_gluon", lambda: False)())
     positional, keywords = call.values(names, lambda one: tensor_of(one, is_gluon))
+    given = dict(zip((one.name for one in function.params), positional, strict=False)) | keywords
     for key, value in options.items():
-        keywords.setdefault(key, value)
+        if not isinstance(value, Computed):
+            given.setdefault(key, value)
+            keywords.setdefault(key, value)
+    for key, value in options.items():
+        if isinstance(value, Computed) and key not in given:
+            given[key] = keywords[key] = value.function(given)
     known = {param.name for param in function.params}
     unset = {"num_warps", "num_stages"} & set(keywords) - known
     settings = {key: value for key, value in keywords.items() if key in unset or key in known}
@@ -270,7 +288,13 @@ def allocated_ttgir(path: Path, arch: int = 90) -> str:
     Raises RefusedError (K106, K108) where Triton is not installed, or does not read it.
     """
     required_triton()
-    found = isolated(lambda tell: _allocate_shared(path, arch), Limits(), doing=f"reading {path}")
+
+    def work(tell: Tell) -> str:
+        with redirect_stdout(sys.stderr), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _allocate_shared(path, arch)
+
+    found = isolated(work, Limits(), doing=f"reading {path}")
     if isinstance(found, Stopped):
         raise RefusedError("K108", f"Triton does not read {path}: {found}", "give other TTGIR")
     return found
@@ -333,11 +357,33 @@ def _target(arch: int) -> Iterator[None]:
             driver.set_active(active)
 
 
+_NEEDED: Final = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    """The names that a statement assigns to."""
+    return {
+        one.id
+        for one in ast.walk(statement)
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+    }
+
+
+def _futures(tree: ast.Module) -> int:
+    """The compiler's flags for what a file imports from `__future__`."""
+    return sum(
+        getattr(__future__, name.name).compiler_flag
+        for one in tree.body
+        if isinstance(one, ast.ImportFrom) and one.module == "__future__"
+        for name in one.names
+    )
+
+
 def _module(path: Path, kernel: str) -> types.ModuleType:
     """The file, executed, with stand-ins for modules that kernels do not need.
 
-    What comes after the kernel may stop: files run benchmarks and tests there, which want a GPU.
-    Raises RefusedError (K107) where it stops before.
+    Statements may stop, since stand-ins compute nothing; names that they bind are stand-ins, too.
+    Raises RefusedError (K107) where an import or a definition stops ahead of the kernel.
     """
     name = f"exogpu_target_{path.stem.replace('-', '_')}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -346,9 +392,20 @@ def _module(path: Path, kernel: str) -> types.ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent))
+    line = 1
     try:
         with Standing.absent(), _target(90):
-            spec.loader.exec_module(module)
+            tree = ast.parse(path.read_bytes(), str(path))
+            for statement in tree.body:
+                line = statement.lineno
+                code = compile(ast.Module([statement], []), str(path), "exec", _futures(tree), True)
+                try:
+                    exec(code, vars(module))
+                except Exception:
+                    if isinstance(statement, _NEEDED):
+                        raise
+                    # Triton refuses a kernel that uses one of these, as it has no value.
+                    vars(module).update({name: Standing(name) for name in _bound(statement)})
     except Exception as error:  # whatever the file raises
         if hasattr(module, kernel):
             return module
@@ -356,7 +413,7 @@ def _module(path: Path, kernel: str) -> types.ModuleType:
             "K107",
             f"loading {path} stopped: {_error_text(error)}",
             "give a file that can be imported without a GPU",
-            Span(str(path), 1, 1, 1, 1),
+            Span(str(path), line, 1, line, 1),
         ) from error
     finally:
         with suppress(ValueError):

@@ -26,6 +26,7 @@ REGISTERS: Final[frozenset[str]] = frozenset(
         *("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.make_range", "tt.addptr", "tt.bitcast"),
         *("tt.reshape", "tt.trans", "tt.split", "tt.join", "tt.cat", "tt.fp_to_fp", "tt.clampf"),
         *("tt.int_to_ptr", "tt.ptr_to_int", "tt.mulhiui", "tt.precise_sqrt", "tt.precise_divf"),
+        "tt.approx_divf",
         *("tt.reduce", "tt.scan", "tt.reduce.return", "tt.scan.return", "tt.unsplat"),
         *("tt.get_program_id", "tt.get_num_programs", "tt.gather", "ttg.convert_layout"),
         *("llvm.intr.assume", "ttg.async_token", "ub.poison"),

@@ -60,7 +60,17 @@ KERNELS: Final = (
         "add_products",
         f"{HALF}:desc(64, 64), {HALF}:desc(64, 64), {HALF}:desc(64, 64), 2048, M=64, N=64",
     ),
+    Made("roles.py", "halve_first_ahead", f"{TILE}, {TILE}, 2048, DEPTH=2"),
+    Made("roles.py", "halve_last_after", f"{TILE}, {TILE}, 2048, DEPTH=2"),
+    Made(
+        "plain.py",
+        "all_products",
+        f"{A}, {A}, {C}, 2048, 2048, 2048, M=128, N=128, K=64, PROGRAMS=132",
+    ),
 )
+
+FURTHER: Final = (Made("copies.py", "negate_while", f"{TILE}, {TILE}, 2048, DEPTH=2"),)
+"""Kernels that the campaign of mutants leaves out."""
 
 
 def write(*names: str) -> None:
@@ -68,7 +78,7 @@ def write(*names: str) -> None:
     from exogpu.importing.kernel_arguments import parse_call
     from exogpu.importing.triton_compiler import Compiled, compile_all
 
-    for one in KERNELS:
+    for one in (*KERNELS, *FURTHER):
         if names and one.kernel not in names:
             continue
         path = HERE / "kernels" / one.file

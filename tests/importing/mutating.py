@@ -1,5 +1,5 @@
 """Mutants of TTGIR: each has one synchronisation left out, weakened, or turned around; or another
-slot, mask or tile."""
+slot, mask, tile or trip count."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WEAKENED = (
     ("ttng.async_tma_store_wait", r"pendings = (\d+)"),
     ("ttg.async_wait", r"num = (\d+)"),
 )
-_OPERATION = re.compile(r"\b(tt[ng]*g?\.\w+)")
+_OPERATION = re.compile(r"\b(tt[ng]*g?\.\w+|scf\.for)\b")
 _HERE = " loc(unknown)"
 
 
@@ -44,6 +44,8 @@ def mutants(text: str) -> Iterator[Mutant]:
         for what, changed in _changes(name[1], line):
             kept = [*lines[:at], *changed, *lines[at + 1 :]]
             yield Mutant(f"{what} {name[1]}", at + 1, "\n".join(kept))
+        if name[1] == "ttg.async_commit_group":
+            yield Mutant(f"without {name[1]}", at + 1, "\n".join(_uncommitted(lines, at)))
         if name[1] == "ttng.arrive_barrier" and (early := _early(lines, at)):
             yield Mutant("early ttng.arrive_barrier", at + 1, "\n".join(early))
 
@@ -66,8 +68,14 @@ def _changes(name: str, line: str) -> Iterator[tuple[str, list[str]]]:
         yield from _slots(line)
     if name == "ttng.async_tma_copy_local_to_global":
         yield from _tiles(line)
-    if name in ("ttng.barrier_expect", "ttng.arrive_barrier"):
+    if name in (
+        "ttng.barrier_expect",
+        "ttng.arrive_barrier",
+        "ttng.async_tma_copy_global_to_local",
+    ):
         yield from _masks(line)
+    if name == "scf.for":
+        yield from _trips(line)
 
 
 def _flipped(line: str) -> list[str]:
@@ -91,7 +99,7 @@ def _slots(line: str) -> Iterator[tuple[str, list[str]]]:
     if found is None:
         return
     indent, head, slot, rest, slots = found.groups()
-    made = f"%slot_{len(line)}_{abs(hash(line)) % 99}"
+    made = f"%slot_{len(line)}"
     constants = [
         f"{indent}{made}_1 = arith.constant 1 : i32{_HERE}",
         f"{indent}{made}_n = arith.constant {slots} : i32{_HERE}",
@@ -126,12 +134,36 @@ def _tiles(line: str) -> Iterator[tuple[str, list[str]]]:
 
 def _masks(line: str) -> Iterator[tuple[str, list[str]]]:
     """An operation whose predicate always holds."""
-    found = re.match(r"(\s*)(ttng\.\w+ %\S+, \d+, )(%[\w$.#-]+)( :.*)", line)
+    found = re.match(r"(\s*)(ttng\.\w+ %[^:]*, )(%[\w$.#-]+)( :.*)", line)
     if found is None or found[3].startswith("%true"):
         return
     indent, head, _, rest = found.groups()
     true = f"%true_{len(line)}"
     yield "always", [f"{indent}{true} = arith.constant true{_HERE}", f"{indent}{head}{true}{rest}"]
+
+
+def _trips(line: str) -> Iterator[tuple[str, list[str]]]:
+    """A loop with one iteration more, one fewer, and without its first."""
+    found = re.match(r"(\s*)(.*scf\.for %\S+ = )(%\S+) to (%\S+) step (%\S+)(.* : (\w+) \{)", line)
+    assert found is not None
+    indent, head, low, high, step, rest, kind = found.groups()
+    for what, made, first, last in (
+        ("one more turn", f"arith.addi {high}, {step}", low, "%bound"),
+        ("one turn fewer", f"arith.subi {high}, {step}", low, "%bound"),
+        ("no first turn", f"arith.addi {low}, {step}", "%bound", high),
+    ):
+        bound = f"{indent}%bound = {made} : {kind}{_HERE}"
+        yield what, [bound, f"{indent}{head}{first} to {last} step {step}{rest}"]
+
+
+def _uncommitted(lines: Sequence[str], at: int) -> list[str]:
+    """The lines without a commit, whose token becomes that of its copy."""
+    found = re.match(r"\s*(%\S+) = ttg\.async_commit_group(?: tokens (%[\w$.#-]+))?", lines[at])
+    assert found is not None
+    token, copied = found.groups()
+    uses = re.compile(rf"{re.escape(token)}(?![\w$.#-])")
+    left = [*lines[:at], *lines[at + 1 :]]
+    return [uses.sub(copied, line) for line in left] if copied else left
 
 
 def _early(lines: Sequence[str], at: int) -> list[str]:

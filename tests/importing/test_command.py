@@ -104,6 +104,40 @@ def test_all_configurations_of_a_tuned_kernel_are_checked():
     assert status == 0 and "4 procedures: 4 proved" in output
 
 
+def test_a_kernel_without_arguments_is_told_how_to_give_them(tmp_path):
+    path = HERE / "kernels" / "plain.py"
+    status, output = told(f"{path}::matmul")
+    assert status == 3 and "K109" in output and "a, b, c, m, n, k" in output
+    assert f'exogpu check {path}::matmul --args "' in output
+    status, output = told(str(path))
+    assert status == 3 and output.count("K109") == 5 and "plain.py:8" in output
+
+
+@TRITON
+def test_statements_before_the_kernel_may_want_a_gpu(tmp_path):
+    """A name that such a statement binds has no value, so a kernel that uses it is refused."""
+    source = (HERE / "kernels" / "plain.py").read_text()
+    head = "import torch\nassert torch.cuda.is_available()\nthis_gpu()\nLEAST = 8\n"
+    head += "if torch.cuda.get_device_capability()[0] >= 9:\n    LEAST = this_gpu()\n"
+    (tmp_path / "asserts.py").write_text(head + source)
+    (tmp_path / "uses.py").write_text(head + source.replace("left = k -", "left = k + LEAST -"))
+    (tmp_path / "binds.py").write_text("\nfrom this_gpu import block\n" + source)
+    arguments = ["--args", KERNELS[5].arguments, "--num-stages", "3"]
+    status, output = told(f"{tmp_path / 'asserts.py'}::matmul", *arguments)
+    assert status == 0 and "proved for all sizes" in output
+    status, output = told(f"{tmp_path / 'uses.py'}::matmul", *arguments)
+    assert status == 3 and "K108" in output
+    status, output = told(f"{tmp_path / 'binds.py'}::matmul", *arguments)
+    assert status == 3 and "K107" in output and "binds.py:2:1" in output
+
+
+@TRITON
+def test_arguments_that_heuristics_compute_need_not_be_given():
+    path = HERE / "kernels" / "plain.py"
+    status, output = told(f"{path}::add_rows", "--args", "fp32[64, 4096], fp32[64, 4096], 4096")
+    assert status == 0 and "proved for all sizes" in output
+
+
 @TRITON
 def test_a_file_without_the_kernel_is_told(tmp_path: Path):
     (tmp_path / "empty.py").write_text("x = 1\n")

@@ -14,6 +14,7 @@ from exogpu.imported import ImportedKernel, UnimportedKernel, import_ttgir
 from exogpu.ir.wellformed import flaws
 from tests.importing.made import KERNELS
 from tests.importing.mutating import mutants
+from tests.importing.redundant_mutants import REDUNDANT
 
 BY_NAME = {made.kernel: made for made in KERNELS}
 
@@ -29,51 +30,6 @@ def test_a_right_kernel_is_proved_for_all_trip_counts(made):
     assert not verdict.warnings and verdict.remarks
     assert kernel.ir.span.file == f"kernels/{made.file}"
 
-
-FIRST_NEXT, INVALID = ("first", "next"), (92, 93, 94)
-NO_BARRIER = "without ttg.barrier"
-OWN_WAIT = "each thread waits for the copy itself"
-ONE_THREAD = "one thread expects the bytes and issues the copies"
-END = "the kernel ends"
-OTHER_TILE = "the slot holds another tile, which was waited for: no race, but another product"
-
-REDUNDANT = {
-    "scale_rows": {
-        ("weaker ttg.async_wait", 91): "the last copies are masked, and nothing reads them",
-        (NO_BARRIER, 92): END,
-    },
-    "negate_tiles": {
-        (NO_BARRIER, 41): ONE_THREAD,
-        (NO_BARRIER, 52): OWN_WAIT,
-        (NO_BARRIER, 81): END,
-    },
-    "square_tiles": {(NO_BARRIER, 102): ONE_THREAD},
-    "multiply": {
-        **{(NO_BARRIER, line): ONE_THREAD for line in (50, 55, 57, 79, 81)},
-        (NO_BARRIER, 69): OWN_WAIT,
-        ("next slot ttg.memdesc_index", 76): OTHER_TILE,
-        ("next slot ttg.memdesc_index", 77): OTHER_TILE,
-        (NO_BARRIER, 103): END,
-    },
-    "multiply_persistent": {
-        **{(NO_BARRIER, line): ONE_THREAD for line in (54, 63, 65)},
-        **{(NO_BARRIER, line): OWN_WAIT for line in (75, 88)},
-        ("weaker ttng.warp_group_dot_wait", 77): "of three slots, the next copy takes the third",
-        **{(f"{n} slot ttg.memdesc_index", at): OTHER_TILE for n in FIRST_NEXT for at in (86, 87)},
-        (NO_BARRIER, 102): END,
-    },
-    "matmul": {
-        (NO_BARRIER, 131): "wgmma is waited for, and the next copy is to another slot",
-        ("weaker ttg.async_wait", 145): "the last group copies b, and only a shares its bytes",
-    },
-    "add_products": {
-        **{(NO_BARRIER, line): ONE_THREAD for line in (62, 86)},
-        (NO_BARRIER, 76): OWN_WAIT,
-        **{("without ttng.inval_barrier", at): "no other buffer has its bytes" for at in INVALID},
-        (NO_BARRIER, 103): END,
-    },
-}
-"""Mutants that are proved since what they lack is not needed, and why."""
 
 TRIED = 14
 """Mutants of each kernel that are tried."""

@@ -119,7 +119,7 @@ def test_an_mbarrier_that_a_branch_initialises_is_refused():
     condition = DATA.replace("ult", "slt")
     text = edited("negate_tiles", "ttng.init_barrier %1,", condition, *within("%held", "{}"))
     code, said = refusal(text)
-    assert code == "K104" and "initialised in a loop or branch" in said
+    assert code == "K104" and "initialised in a branch" in said
 
 
 def test_a_barrier_that_data_decide_is_refused():

@@ -75,7 +75,7 @@ IMPORTING: Final[dict[str, tuple[str, str, str]]] = {
         'exogpu check kernel.py::kernel --args "fp16[2048, 2048], BLOCK=128"',
     ),
     "K109": (
-        "the arguments of --args are not understood",
+        "the arguments of --args are missing, or not understood",
         "Arguments are separated by commas, those with names last: a tensor as type[extents], a "
         "descriptor for TMA as type[extents]:desc(block), anything else as an expression of Python "
         "with the names of the file.",

@@ -72,3 +72,38 @@ def negate_tiles(source, target, columns, DEPTH: gl.constexpr):
         last = gl.cdiv(columns, WIDTH) + i
         mbarrier.wait(ready.index(last % DEPTH), (last // DEPTH) & 1)
     tma.store_wait(pendings=0)
+
+
+@gluon.jit
+def negate_while(source, target, columns, DEPTH: gl.constexpr):
+    """Negates a row of tiles, its loop written with `while`."""
+    ROWS: gl.constexpr = source.block_type.shape[0]
+    WIDTH: gl.constexpr = source.block_type.shape[1]
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
+    ring = gl.allocate_shared_memory(source.dtype, [DEPTH, ROWS, WIDTH], source.layout)
+    out = gl.allocate_shared_memory(target.dtype, [ROWS, WIDTH], target.layout)
+    ready = gl.allocate_shared_memory(gl.int64, [DEPTH, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(DEPTH):
+        mbarrier.init(ready.index(i), count=1)
+    row = gl.program_id(0) * ROWS
+    for i in gl.static_range(DEPTH):
+        mbarrier.expect(ready.index(i), source.block_type.nbytes)
+        tma.async_load(source, [row, i * WIDTH], ready.index(i), ring.index(i))
+    step = 0
+    first = 0
+    while first < columns:
+        slot = step % DEPTH
+        mbarrier.wait(ready.index(slot), (step // DEPTH) & 1)
+        value = ring.index(slot).load(layout)
+        fence_async_shared()
+        mbarrier.expect(ready.index(slot), source.block_type.nbytes)
+        tma.async_load(source, [row, first + DEPTH * WIDTH], ready.index(slot), ring.index(slot))
+        tma.store_wait(pendings=0)
+        out.store(-value)
+        fence_async_shared()
+        tma.async_store(target, [row, first], out)
+        step += 1
+        first += WIDTH
+    for i in gl.static_range(DEPTH):
+        mbarrier.wait(ready.index((step + i) % DEPTH), ((step + i) // DEPTH) & 1)
+    tma.store_wait(pendings=0)

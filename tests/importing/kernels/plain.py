@@ -34,6 +34,32 @@ def add_products(a, b, c, k, M: tl.constexpr, N: tl.constexpr):
     c.store([row, 0], acc.to(tl.float16))
 
 
+@triton.jit
+def all_products(
+    a,
+    b,
+    c,
+    m,
+    n,
+    k,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    PROGRAMS: tl.constexpr,
+):
+    """c = a b', a tile after the other: the compiler initialises mbarriers anew for each tile."""
+    wide = tl.cdiv(n, N)
+    for tile in range(tl.program_id(0), tl.cdiv(m, M) * wide, PROGRAMS):
+        row = tile // wide * M
+        column = tile % wide * N
+        acc = tl.zeros((M, N), tl.float32)
+        for step in range(0, tl.cdiv(k, K)):
+            x = a.load([row, step * K])
+            y = b.load([column, step * K])
+            acc = tl.dot(x, y.T, acc)
+        c.store([row, column], acc.to(tl.float16))
+
+
 @triton.autotune(
     configs=[
         triton.Config({"WIDTH": width}, num_warps=warps)
@@ -52,3 +78,13 @@ def row_norms(source, norms, columns, WIDTH: tl.constexpr):
         value = tl.load(source + row * columns + at, mask=at < columns, other=0.0)
         total += value * value
     tl.store(norms + row, tl.sum(total, 0))
+
+
+@triton.heuristics({"WIDTH": lambda given: triton.next_power_of_2(given["columns"])})
+@triton.jit
+def add_rows(source, target, columns, WIDTH: tl.constexpr):
+    """Adds a row of a matrix to one of another."""
+    at = tl.program_id(0) * columns + tl.arange(0, WIDTH)
+    known = tl.arange(0, WIDTH) < columns
+    value = tl.load(source + at, mask=known) + tl.load(target + at, mask=known)
+    tl.store(target + at, value, mask=known)

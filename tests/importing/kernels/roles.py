@@ -69,3 +69,76 @@ def square_tiles(source, target, columns, DEPTH: gl.constexpr):
         [1, 1],
         [24, 24],
     )
+
+
+@gluon.jit
+def load_apart(source, columns, filled, emptied, ring, DEPTH: gl.constexpr, AHEAD: gl.constexpr):
+    """Loads the first tile ahead of its loop, or the last one after it."""
+    row = gl.program_id(0) * source.block_type.shape[0]
+    WIDTH: gl.constexpr = source.block_type.shape[1]
+    steps = gl.cdiv(columns, WIDTH)
+    if AHEAD:
+        mbarrier.expect(filled.index(0), source.block_type.nbytes)
+        tma.async_load(source, [row, 0], filled.index(0), ring.index(0))
+    for step in range(AHEAD, steps - 1 + AHEAD):
+        slot = step % DEPTH
+        mbarrier.wait(emptied.index(slot), ((step // DEPTH) & 1) ^ 1)
+        mbarrier.expect(filled.index(slot), source.block_type.nbytes)
+        tma.async_load(source, [row, step * WIDTH], filled.index(slot), ring.index(slot))
+    if not AHEAD:
+        last = steps - 1
+        slot = last % DEPTH
+        mbarrier.wait(emptied.index(slot), ((last // DEPTH) & 1) ^ 1)
+        mbarrier.expect(filled.index(slot), source.block_type.nbytes)
+        tma.async_load(source, [row, last * WIDTH], filled.index(slot), ring.index(slot))
+
+
+@gluon.jit
+def halve_role(source, target, columns, filled, emptied, ring, out, DEPTH: gl.constexpr):
+    """Halves each tile that is filled, and stores it."""
+    row = gl.program_id(0) * target.block_type.shape[0]
+    WIDTH: gl.constexpr = source.block_type.shape[1]
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
+    for step in range(0, gl.cdiv(columns, WIDTH)):
+        slot = step % DEPTH
+        mbarrier.wait(filled.index(slot), (step // DEPTH) & 1)
+        value = ring.index(slot).load(layout)
+        fence_async_shared()
+        mbarrier.arrive(emptied.index(slot), count=1)
+        tma.store_wait(pendings=0)
+        out.store(value / 2)
+        fence_async_shared()
+        tma.async_store(target, [row, step * WIDTH], out)
+    tma.store_wait(pendings=0)
+
+
+@gluon.jit
+def halve(source, target, columns, DEPTH: gl.constexpr, AHEAD: gl.constexpr):
+    """Halves a row of tiles by two roles, of whose loops one has an iteration fewer."""
+    ring = gl.allocate_shared_memory(source.dtype, [DEPTH] + source.block_type.shape, source.layout)
+    out = gl.allocate_shared_memory(target.dtype, target.block_type.shape, target.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [DEPTH, 1], mbarrier.MBarrierLayout())
+    emptied = gl.allocate_shared_memory(gl.int64, [DEPTH, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(DEPTH):
+        mbarrier.init(filled.index(i), count=1)
+        mbarrier.init(emptied.index(i), count=1)
+    gl.warp_specialize(
+        [
+            (halve_role, (source, target, columns, filled, emptied, ring, out, DEPTH)),
+            (load_apart, (source, columns, filled, emptied, ring, DEPTH, AHEAD)),
+        ],
+        [1],
+        [24],
+    )
+
+
+@gluon.jit
+def halve_first_ahead(source, target, columns, DEPTH: gl.constexpr):
+    """The first tile is loaded ahead of the loop."""
+    halve(source, target, columns, DEPTH, 1)
+
+
+@gluon.jit
+def halve_last_after(source, target, columns, DEPTH: gl.constexpr):
+    """The last tile is loaded after the loop."""
+    halve(source, target, columns, DEPTH, 0)
