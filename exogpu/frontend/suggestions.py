@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from exogpu.hw.language import LANGUAGE
-from exogpu.ir.scalars import ARITY
+from exogpu.ir.scalar_functions import CALLED
 
 EXECUTED: Final = "procedures are parsed, not executed: use loops, guards, assignments and calls"
 
@@ -46,8 +46,6 @@ _FUNCTIONS: Final[Mapping[str, str]] = {
 }
 """What has no function of that name, by the function without its leading underlines and last f."""
 
-_CASTS: Final = frozenset({"int", "float", "f16", "bf16", "f32", "f64", "i32", "i64"})
-
 
 def no_statement(node: ast.stmt) -> tuple[str, str]:
     """Returns the name of a statement that the language has not, and the remedy."""
@@ -62,7 +60,7 @@ def no_data(node: ast.expr) -> str:
     >>> no_data(ast.parse("fabsf(x[i])", mode="eval").body)
     'write max(x, -x)'
     """
-    otherwise = f"use + - * / and {', '.join(ARITY)}"
+    otherwise = f"use + - * / // % & | ^ << >> ~ and {', '.join(CALLED)}"
     match node:
         case ast.IfExp():
             return (
@@ -74,10 +72,10 @@ def no_data(node: ast.expr) -> str:
         case ast.BinOp(op=ast.Pow()):
             return "multiply it with itself: x * x"
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            if name in _CASTS:
-                return "assign it to a variable of that type: an assignment converts"
+            if name in TYPES or name in ("int", "float"):
+                return f"write {TYPES[name]}(x)"
             for plain in (name.strip("_"), name.strip("_").removesuffix("f")):
-                if plain in ARITY:
+                if plain in CALLED:
                     return f"write {plain}(...)"
                 if plain in _FUNCTIONS:
                     return f"write {_FUNCTIONS[plain]}"
@@ -196,6 +194,7 @@ TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("int64", "int64_t", "long"), "i64"),
     **dict.fromkeys(("uint8", "uint8_t", "u8"), "ui8"),
     **dict.fromkeys(("uint16", "uint16_t", "u16"), "ui16"),
+    **dict.fromkeys(("uint", "uint32", "uint32_t", "u32", "unsigned"), "ui32"),
     **dict.fromkeys(("uint64", "uint64_t", "u64"), "ui64"),
 }
 """The language's name of a type that others name so."""
