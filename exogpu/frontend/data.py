@@ -224,16 +224,17 @@ def data(node: ast.expr, ctx: frontend_scope.Context) -> tuple[ir.DExpr, DataTyp
 
 def _is_operation(node: ast.expr) -> bool:
     """Tests whether the language's operators and functions make an expression, not Python's: `7 /
-    3` means what its type says."""
-    match node:
-        case ast.BinOp():
-            return type(node.op) in _OPERATORS or named_function(node) is not None
-        case ast.UnaryOp():
-            return isinstance(node.op, ast.USub | ast.Invert)
-        case _:
-            return any(
-                isinstance(n, ast.Call) and named_function(n) is not None for n in ast.walk(node)
-            )
+    3` means what its type says.  The operators of integers mean the same in both."""
+    return any(
+        (
+            isinstance(part, ast.BinOp)
+            and type(part.op) in _OPERATORS
+            and (part is node or isinstance(part.op, ast.Div))
+        )
+        or (isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub) and part is node)
+        or (isinstance(part, ast.Call) and named_function(part) is not None)
+        for part in ast.walk(node)
+    )
 
 
 def _count_text(dimensions: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from exogpu.hw.language import LANGUAGE
+from exogpu.hw.language import DATA_TYPES, LANGUAGE
 from exogpu.ir.scalar_functions import CALLED
 
 EXECUTED: Final = "procedures are parsed, not executed: use loops, guards, assignments and calls"
@@ -60,7 +60,8 @@ def no_data(node: ast.expr) -> str:
     >>> no_data(ast.parse("fabsf(x[i])", mode="eval").body)
     'write max(x, -x)'
     """
-    otherwise = f"use + - * / // % & | ^ << >> ~ and {', '.join(CALLED)}"
+    functions = (name for name in CALLED if name not in DATA_TYPES and "fast_" not in name)
+    otherwise = f"use + - * / // % & | ^ << >> ~, a type such as f32(x), {', '.join(functions)}"
     match node:
         case ast.IfExp():
             return (
