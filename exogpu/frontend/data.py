@@ -225,16 +225,18 @@ def data(node: ast.expr, ctx: frontend_scope.Context) -> tuple[ir.DExpr, DataTyp
 def _is_operation(node: ast.expr) -> bool:
     """Tests whether the language's operators and functions make an expression, not Python's: `7 /
     3` means what its type says.  The operators of integers mean the same in both."""
-    return any(
-        (
-            isinstance(part, ast.BinOp)
-            and type(part.op) in _OPERATORS
-            and (part is node or isinstance(part.op, ast.Div))
-        )
-        or (isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub) and part is node)
-        or (isinstance(part, ast.Call) and named_function(part) is not None)
-        for part in ast.walk(node)
-    )
+    match node:
+        case ast.BinOp() if type(node.op) in _OPERATORS:
+            return True
+        case ast.BinOp():
+            return _is_operation(node.left) or _is_operation(node.right)
+        case ast.UnaryOp(op=ast.Invert()):
+            return _is_operation(node.operand)
+        case ast.UnaryOp():
+            return isinstance(node.op, ast.USub)
+        case _:
+            calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
+            return any(named_function(call) is not None for call in calls)
 
 
 def _count_text(dimensions: int) -> str:
