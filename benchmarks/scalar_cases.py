@@ -241,7 +241,7 @@ def _symbol(name: str) -> Sym:
 
 
 def wanted(case: Case, group: Group, values: Mapping[str, Array]) -> Array:
-    """What the case has to give, of the numbers of the inputs."""
+    """The result that the case has to give, of the numbers of the inputs."""
     terms: tuple[ir.DExpr, ...] = tuple(
         ir.Read(ir.Access(_symbol(a), ())) if isinstance(a, str) else ir.Const(a)
         for a in case.arguments
@@ -270,8 +270,8 @@ def _value(scalar: scalars.Scalar, values: Mapping[str, Array]) -> Array:
 
 
 def wrong(case: Case, group: Group, inputs: Mapping[str, Array], got: Array) -> tuple[Array, float]:
-    """Where a result is none that the case may give, by the bits of inputs and result; and the
-    greatest error in units of the last place."""
+    """Returns the places of results that the case may not give, by the bits of inputs and results;
+    and the greatest error in units of the last place."""
     values = {name: numbers_of(bits, group.inputs[name]) for name, bits in inputs.items()}
     right = wanted(case, group, values)
     same = bits_of(right, case.gives) == got

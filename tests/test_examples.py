@@ -123,7 +123,7 @@ def test_weights_of_4_bits() -> None:
     X, Y = rng.integers(-2, 3, (5, 256)).astype(np.float32), np.full((5, 9), np.nan, np.float32)
     w4a16.w4a16.run(W=W, S=S, X=X, Y=Y)
     weights = (np.stack([W & 15, W >> 4], 2).reshape(9, 256) - 8.0) * np.repeat(S, 128, 0).T
-    assert (Y == round_bf16(X @ weights.T)).all()
+    assert (round_bf16(X @ weights.T) == Y).all()
 
 
 def test_weights_of_4_bits_are_proved() -> None:

@@ -274,7 +274,7 @@ def _literal(term: ir.DExpr, node: ast.expr, ctx: frontend_scope.Context) -> Non
 
 
 def _unfit(function: str, operand: Operand, dtype: DataType) -> str | None:
-    """What is wrong with an operand of a type; None if it fits."""
+    """Returns the fault of an operand of a type; None if it fits."""
     name = called_as(function)[0]
     computed = scalars.COMPUTES[dtype]
     if operand in OF_FLOATS and dtype not in FLOATS:

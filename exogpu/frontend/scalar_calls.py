@@ -50,12 +50,12 @@ def named_function(node: ast.expr) -> Named | Misused | None:
         case ast.UnaryOp(op=ast.Invert() as op, operand=operand):
             return Named(SYMBOL[type(op)], (operand,))
         case ast.Call(func=ast.Name(id=name)) if name in CALLED:
-            return _called(name, node)
+            return _call_of(name, node)
         case _:
             return None
 
 
-def _called(name: str, node: ast.Call) -> Named | Misused:
+def _call_of(name: str, node: ast.Call) -> Named | Misused:
     words = [word for full in ARITY for plain, word in (called_as(full),) if plain == name]
     given = list(node.args)
     last = given[-1].id if given and isinstance(given[-1], ast.Name) else ""

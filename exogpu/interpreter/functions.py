@@ -173,7 +173,7 @@ def floor_divide(left: Integers, right: Integers) -> Integers:
 
 
 def remainder(left: Integers, right: Integers) -> Integers:
-    """What is left of it, which has the sign of the divisor.  Raises ZeroDivisionError."""
+    """The rest of such a quotient, with the sign of the divisor.  Raises ZeroDivisionError."""
     if not np.all(right):
         raise ZeroDivisionError
     return np.asarray(np.remainder(left, right))

@@ -44,7 +44,7 @@ UNSIGNED: Final[Mapping[DataType, DataType]] = {
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """How far a device may be from the meaning, which is the nearest number."""
+    """The distance that a device may have from the meaning, which is the nearest number."""
 
     ulp: float = 0
     """In units of the last place of the result."""
@@ -80,23 +80,28 @@ class ScalarFunction:
     """How it is written, if not as a call: between its two operands or before its one."""
     binds: Literal["call", "product", "unary"] = "call"
     """How tightly the CUDA text binds."""
+    note: str = ""
+    """What its name leaves open."""
 
 
 def _of_float(
-    meaning: Callable[..., Any], name: str, error: Error | tuple[Error, Error] = EXACT
+    meaning: Callable[..., Any],
+    name: str,
+    error: Error | tuple[Error, Error] = EXACT,
+    note: str = "",
 ) -> ScalarFunction:
     """A function of one float; C's name of that of f32 has an f more."""
     text = (f"{name}f({{0}})", f"{name}({{0}})")
-    return ScalarFunction(("float",), "same", meaning, text, error)
+    return ScalarFunction(("float",), "same", meaning, text, error, note=note)
 
 
 def _ulps(of_f32: float, of_f64: float) -> tuple[Error, Error]:
     return Error(of_f32), Error(of_f64)
 
 
-def _fast(meaning: Callable[..., Any], name: str, error: Error) -> ScalarFunction:
+def _fast(meaning: Callable[..., Any], name: str, error: Error, note: str) -> ScalarFunction:
     """A function of f32 with an instruction of its own, or a few."""
-    return ScalarFunction(("f32",), DataType.F32, meaning, f"{name}({{0}})", error)
+    return ScalarFunction(("f32",), DataType.F32, meaning, f"{name}({{0}})", error, note=note)
 
 
 def _operator(
@@ -105,8 +110,9 @@ def _operator(
     cuda: str,
     fold: Callable[..., int] | None,
     takes: tuple[Operand, ...] = ("integer", "integer"),
+    note: str = "",
 ) -> ScalarFunction:
-    return ScalarFunction(takes, "same", meaning, cuda, fold=fold, symbol=symbol)
+    return ScalarFunction(takes, "same", meaning, cuda, fold=fold, symbol=symbol, note=note)
 
 
 _OPERATORS: Final[Mapping[str, ScalarFunction]] = {
@@ -120,6 +126,7 @@ _OPERATORS: Final[Mapping[str, ScalarFunction]] = {
         "shift_left({0}, {1})",
         None,
         ("integer", "count"),
+        "0 by a count that is negative or beyond the width, as PTX's shl",
     ),
     ">>": _operator(
         ">>",
@@ -127,12 +134,21 @@ _OPERATORS: Final[Mapping[str, ScalarFunction]] = {
         "shift_right({0}, {1})",
         None,
         ("integer", "count"),
+        "arithmetic of signed ones; by such a count the sign alone is left",
     ),
     "//": _operator(
-        "//", lambda v, a, b: v.floor_divide(a, b), "quotient_down({0}, {1})", lambda a, b: a // b
+        "//",
+        lambda v, a, b: v.floor_divide(a, b),
+        "quotient_down({0}, {1})",
+        lambda a, b: a // b,
+        note="rounded down",
     ),
     "%": _operator(
-        "%", lambda v, a, b: v.remainder(a, b), "remainder_down({0}, {1})", lambda a, b: a % b
+        "%",
+        lambda v, a, b: v.remainder(a, b),
+        "remainder_down({0}, {1})",
+        lambda a, b: a % b,
+        note="of `//`: it has the sign of b",
     ),
 }
 
@@ -149,6 +165,7 @@ _OF_NUMBERS: Final[Mapping[str, ScalarFunction]] = {
         lambda v, a: v.maximum(a, v.np.zeros((), a.dtype)),
         "maximum({0}, {zero})",
         fold=lambda a: max(a, 0),
+        note="max(a, 0)",
     ),
     "select": ScalarFunction(
         ("compared", "compared", "number", "number"),
@@ -156,6 +173,7 @@ _OF_NUMBERS: Final[Mapping[str, ScalarFunction]] = {
         lambda v, a, b, x, y: v.np.where(v.np.less(a, b), x, y),
         "({0} < {1} ? {2} : {3})",
         fold=lambda a, b, x, y: x if a < b else y,
+        note="c where a < b, else d",
     ),
 }
 
@@ -166,6 +184,7 @@ _OF_FLOATS: Final[Mapping[str, ScalarFunction]] = {
         lambda v, a, b, c: v.fused(a, b, c),
         ("fmaf({0}, {1}, {2})", "fma({0}, {1}, {2})"),
         fold=lambda a, b, c: a * b + c,
+        note="a * b + c, rounded once",
     ),
     "exp": _of_float(lambda v, a: v.np.exp(a), "exp", _ulps(4, 2)),
     "exp2": ScalarFunction(
@@ -174,6 +193,7 @@ _OF_FLOATS: Final[Mapping[str, ScalarFunction]] = {
         lambda v, a: v.np.exp2(a),
         "power_of_two({0})",
         (Error(4, flushes=True), Error(2)),
+        note="of f32 `ex2.approx`",
     ),
     "log": _of_float(lambda v, a: v.np.log(a), "log", _ulps(4, 2)),
     "log2": _of_float(lambda v, a: v.nearest(v.np.log2, a), "log2", _ulps(2, 2)),
@@ -184,6 +204,7 @@ _OF_FLOATS: Final[Mapping[str, ScalarFunction]] = {
         lambda v, a: v.np.divide(v.np.ones((), a.dtype), v.np.sqrt(a)),
         ("{one} / sqrtf({0})", "{one} / sqrt({0})"),
         binds="product",
+        note="1 / sqrt(a)",
     ),
     "rcp": ScalarFunction(
         ("float",),
@@ -191,6 +212,7 @@ _OF_FLOATS: Final[Mapping[str, ScalarFunction]] = {
         lambda v, a: v.np.divide(v.np.ones((), a.dtype), a),
         "{one} / {0.tight}",
         binds="product",
+        note="1 / a",
     ),
     "sin": _of_float(lambda v, a: v.nearest(v.np.sin, a), "sin", _ulps(2, 3)),
     "cos": _of_float(lambda v, a: v.nearest(v.np.cos, a), "cos", _ulps(2, 3)),
@@ -206,67 +228,116 @@ _OF_FLOATS: Final[Mapping[str, ScalarFunction]] = {
     "erf": _of_float(lambda v, a: v.erf(a), "erf", _ulps(3, 3)),
     "floor": _of_float(lambda v, a: v.np.floor(a), "floor"),
     "ceil": _of_float(lambda v, a: v.np.ceil(a), "ceil"),
-    "trunc": _of_float(lambda v, a: v.np.trunc(a), "trunc"),
-    "round": _of_float(lambda v, a: v.np.rint(a), "rint"),
-    "ordinal": ScalarFunction(("f32",), DataType.I32, lambda v, a: v.ordinal(a), "ordinal({0})"),
+    "trunc": _of_float(lambda v, a: v.np.trunc(a), "trunc", note="towards zero"),
+    "round": _of_float(lambda v, a: v.np.rint(a), "rint", note="to nearest even"),
+    "ordinal": ScalarFunction(
+        ("f32",),
+        DataType.I32,
+        lambda v, a: v.ordinal(a),
+        "ordinal({0})",
+        note="in the order of the floats: -0 gives -1, 0 gives 0, and NaN more than infinity",
+    ),
     "tf32": ScalarFunction(
-        ("f32",), DataType.F32, lambda v, a: v.round_tf32(a), "nearest_tf32({0})"
+        ("f32",),
+        DataType.F32,
+        lambda v, a: v.round_tf32(a),
+        "nearest_tf32({0})",
+        note="the nearest number of TF32",
     ),
 }
 
 _FAST: Final[Mapping[str, ScalarFunction]] = {
     "fast_exp": _fast(
-        lambda v, a: v.nearest(v.np.exp, a), "fast_exp", Error(128, within=88.0, flushes=True)
+        lambda v, a: v.nearest(v.np.exp, a),
+        "fast_exp",
+        Error(128, within=88.0, flushes=True),
+        note="`__expf`",
     ),
     "fast_exp2": _fast(
-        lambda v, a: v.nearest(v.np.exp2, a), "power_of_two", Error(4, flushes=True)
+        lambda v, a: v.nearest(v.np.exp2, a),
+        "power_of_two",
+        Error(4, flushes=True),
+        note="`ex2.approx`",
     ),
     "fast_log": _fast(
-        lambda v, a: v.nearest(v.np.log, a), "fast_log", Error(4, 2.0**-21, flushes=True)
+        lambda v, a: v.nearest(v.np.log, a),
+        "fast_log",
+        Error(4, 2.0**-21, flushes=True),
+        note="`__logf`",
     ),
     "fast_log2": _fast(
-        lambda v, a: v.nearest(v.np.log2, a), "fast_log2", Error(4, 2.0**-21, flushes=True)
+        lambda v, a: v.nearest(v.np.log2, a),
+        "fast_log2",
+        Error(4, 2.0**-21, flushes=True),
+        note="`__log2f`",
     ),
     "fast_sin": _fast(
-        lambda v, a: v.nearest(v.np.sin, a), "fast_sin", Error(0, 2.0**-20, 3.14, flushes=True)
+        lambda v, a: v.nearest(v.np.sin, a),
+        "fast_sin",
+        Error(0, 2.0**-20, 3.14, flushes=True),
+        note="`__sinf`",
     ),
     "fast_cos": _fast(
-        lambda v, a: v.nearest(v.np.cos, a), "fast_cos", Error(0, 2.0**-20, 3.14, flushes=True)
+        lambda v, a: v.nearest(v.np.cos, a),
+        "fast_cos",
+        Error(0, 2.0**-20, 3.14, flushes=True),
+        note="`__cosf`",
     ),
     "fast_tanh": _fast(
-        lambda v, a: v.nearest(v.np.tanh, a), "fast_tanh", Error(2.0**14, flushes=True)
+        lambda v, a: v.nearest(v.np.tanh, a),
+        "fast_tanh",
+        Error(2.0**14, flushes=True),
+        note="`tanh.approx`",
     ),
     "fast_rcp": _fast(
-        lambda v, a: v.np.divide(v.np.float32(1), a), "fast_rcp", Error(2, flushes=True)
+        lambda v, a: v.np.divide(v.np.float32(1), a),
+        "fast_rcp",
+        Error(2, flushes=True),
+        note="`rcp.approx`",
     ),
     "fast_rsqrt": _fast(
         lambda v, a: v.nearest(lambda x: 1 / v.np.sqrt(x), a),
         "fast_rsqrt",
         Error(4, flushes=True),
+        note="`rsqrt.approx`",
     ),
 }
 
 _OF_INTEGERS: Final[Mapping[str, ScalarFunction]] = {
     "popcount": ScalarFunction(
-        ("integer",), DataType.I32, lambda v, a: v.popcount(a), "popcount({0})"
+        ("integer",),
+        DataType.I32,
+        lambda v, a: v.popcount(a),
+        "popcount({0})",
+        note="bits that are 1",
     ),
     "clz": ScalarFunction(
-        ("integer",), DataType.I32, lambda v, a: v.leading_zeros(a), "leading_zeros({0})"
+        ("integer",),
+        DataType.I32,
+        lambda v, a: v.leading_zeros(a),
+        "leading_zeros({0})",
+        note="zeros before the first 1",
     ),
     "mul_hi": ScalarFunction(
-        ("word", "word"), "same", lambda v, a, b: v.upper_product(a, b), "upper_product({0}, {1})"
+        ("word", "word"),
+        "same",
+        lambda v, a, b: v.upper_product(a, b),
+        "upper_product({0}, {1})",
+        note="the upper 32 bits of the product",
     ),
     "byte_perm": ScalarFunction(
         ("word", "word", "word"),
         "same",
         lambda v, a, b, s: v.permuted_bytes(a, b, s),
         "permuted_bytes({0}, {1}, {2})",
+        note="PTX's prmt, which replicates signs too",
     ),
     "lop3": ScalarFunction(
         ("word", "word", "word", "literal"),
         "same",
         lambda v, a, b, c, table: v.three_operands(a, b, c, table),
         "three_operands<{3}>({0}, {1}, {2})",
+        note="PTX's lop3, whose table d is a constant, such as 0xE8",
     ),
 }
 

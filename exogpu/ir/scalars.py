@@ -205,13 +205,13 @@ def _typed(expr: ir.DExpr, context: DataType, of: TypeOf) -> Scalar:
         case ir.Apply() if _is_own_conversion(expr, of):
             return _typed(expr.arguments[0], own, of)
         case ir.Apply():
-            made = _applied(expr, own, of)
+            made = _operation_of(expr, own, of)
             return converted(made, COMPUTES[made.dtype])
         case _:
             assert_never(expr)
 
 
-def _applied(expr: ir.Apply, own: DataType, of: TypeOf) -> Scalar:
+def _operation_of(expr: ir.Apply, own: DataType, of: TypeOf) -> Scalar:
     """A function of operands in the types that its row says; `own` is that of the result."""
     row = FUNCTIONS[expr.function]
     pairs = list(zip(row.takes, expr.arguments, strict=True))
