@@ -164,7 +164,8 @@ def test_the_tables_are_those_of_the_code(
 ) -> None:
     begin, end = f"<!-- begin {name} -->\n\n", f"\n<!-- end {name} -->"
     before, _, rest = PAGE.read_text().partition(begin)
-    listed, _, after = rest.partition(end)
+    listed, found, after = rest.partition(end)
+    assert found
     if request.config.getoption("--update-golden"):
         PAGE.write_text(before + begin + written() + end + after)
     else:
