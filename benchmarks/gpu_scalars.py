@@ -1,7 +1,7 @@
 """Compares every function of data, on every type, with its meaning on numpy.
 
     python benchmarks/gpu_scalars.py build/scalars --compile   # needs a compiler, and no GPU
-    python benchmarks/gpu_scalars.py build/scalars             # on a GPU; needs torch, no solver
+    python benchmarks/gpu_scalars.py build/scalars             # on a GPU; needs numpy alone
     python benchmarks/gpu_scalars.py build/scalars --host      # instead of a GPU, by g++
 
 All bit patterns of 8 and 16 bits, all pairs of 8 bits, and a million random ones of the others.
@@ -24,13 +24,12 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
 from benchmarks import scalar_cases  # noqa: E402
+from exogpu.interpreter.values import NUMPY  # noqa: E402
 from exogpu.ir.scalar_functions import EXACT, error_of  # noqa: E402
 from exogpu.ir.scalars import COMPUTES  # noqa: E402
 from exogpu.ir.types import FLOATS, DataType  # noqa: E402
 
 if TYPE_CHECKING:
-    import torch
-
     from exogpu.api import Procedure
 
 Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
@@ -56,17 +55,11 @@ def compile_all(folder: Path) -> int:
 
 def on_the_gpu(folder: Path) -> Run:
     """Launches of what was compiled."""
-    import torch
-
     from exogpu.codegen.runtime import Kernel
 
     def run(group: scalar_cases.Group, arrays: Arrays) -> None:
-        moved = {name: torch.from_numpy(_signed(a)).cuda() for name, a in arrays.items()}
-        given = {name: _typed(t, type_of(name, group)) for name, t in moved.items()}
+        given = {name: as_passed(array, type_of(name, group)) for name, array in arrays.items()}
         Kernel.from_folder(folder, group.name)(**given)
-        torch.cuda.synchronize()
-        for name, tensor in moved.items():
-            _signed(arrays[name])[...] = tensor.cpu().numpy()
 
     return run
 
@@ -76,20 +69,9 @@ def type_of(name: str, group: scalar_cases.Group) -> DataType:
     return group.inputs[name] if name in group.inputs else DataType(name.removeprefix("o_"))
 
 
-def _signed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    kind = "u1" if array.dtype.itemsize == 1 else f"i{array.dtype.itemsize}"
-    return array.view(np.dtype(kind))
-
-
-def _typed(tensor: torch.Tensor, dtype: DataType) -> torch.Tensor:
-    """The tensor's bytes as the type of torch."""
-    import torch
-
-    names = {"f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "bf16": "bfloat16"}
-    plain = dtype.value.replace("ui", "uint") if "ui" in dtype.value else dtype.value
-    plain = plain.replace("i", "int", 1) if plain[0] == "i" else plain
-    plain = plain.replace("f", "float", 1) if plain[0] == "f" and plain[1] != "8" else plain
-    return tensor.view(getattr(torch, names.get(dtype.value, plain)))
+def as_passed(bits: np.ndarray[Any, Any], dtype: DataType) -> np.ndarray[Any, Any]:
+    """The bits as an array that a launch takes: bf16 and floats of 8 bits are theirs."""
+    return bits if NUMPY[dtype].itemsize != dtype.bytes else bits.view(NUMPY[dtype])
 
 
 def kernels(folder: Path) -> Mapping[str, Procedure]:

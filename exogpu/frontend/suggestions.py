@@ -37,6 +37,25 @@ STATEMENTS: Final[Mapping[type[ast.stmt], tuple[str, str]]] = {
 """The keyword of a statement that the language has not, and what to write instead."""
 
 _FUNCTIONS: Final[Mapping[str, str]] = {
+    **{f"__{name}f": f"fast_{name}(x)" for name in ("exp", "log", "log2", "sin", "cos")},
+    **dict.fromkeys(("frcp_rn", "__frcp_rn"), "rcp(x)"),
+    **dict.fromkeys(("rint", "nearbyint", "roundeven"), "round(x), to nearest even"),
+    **dict.fromkeys(("popc", "popcll", "bitcount"), "popcount(n)"),
+    **dict.fromkeys(("clzll", "countl_zero"), "clz(n)"),
+    **dict.fromkeys(("umulhi", "mulhi"), "mul_hi(a, b)"),
+    **dict.fromkeys(("prmt",), "byte_perm(a, b, s)"),
+    **{f"{t}_as_{i}": "bits(x)" for t in ("float", "double") for i in ("int", "uint", "longlong")},
+    **{f"{i}_as_float": "from_bits(n, f32)" for i in ("int", "uint")},
+    "longlong_as_double": "from_bits(n, f64)",
+    **{
+        f"{t}2{i}_{mode}": f"{to}(x, {word})"
+        for t in ("float", "double")
+        for i, to in (("int", "i32"), ("uint", "ui32"), ("ll", "i64"), ("ull", "ui64"))
+        for mode, word in (("rn", "rn"), ("rz", "rz"), ("rd", "rm"), ("ru", "rp"))
+    },
+    "int2float_rn": "f32(n)",
+    "float2bfloat16": "bf16(x)",
+    "float2half": "f16(x)",
     **dict.fromkeys(("abs", "fabs", "absolute"), "max(x, -x)"),
     **dict.fromkeys(("pow", "square"), "x * x"),
     **dict.fromkeys(("fmax", "maximum", "amax"), "max(a, b)"),
@@ -44,7 +63,7 @@ _FUNCTIONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("fdivide", "fdiv"), "a / b"),
     **dict.fromkeys(("where",), "select(a, b, x, y): x where a < b, else y"),
 }
-"""What has no function of that name, by the function without its leading underlines and last f."""
+"""What has no function of that name, by the function, also without its underlines and last f."""
 
 
 def no_statement(node: ast.stmt) -> tuple[str, str]:
@@ -75,7 +94,7 @@ def no_data(node: ast.expr) -> str:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             if name in TYPES or name in ("int", "float"):
                 return f"write {TYPES[name]}(x)"
-            for plain in (name.strip("_"), name.strip("_").removesuffix("f")):
+            for plain in (name, name.strip("_"), name.strip("_").removesuffix("f")):
                 if plain in CALLED:
                     return f"write {plain}(...)"
                 if plain in _FUNCTIONS:

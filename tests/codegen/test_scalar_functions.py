@@ -120,6 +120,10 @@ def test_operators_bind_as_in_python():
         ("k[0] = x[0]", ("k, which is i32", "i32(...)")),
         ("k[0] = i32(x[0], ra)", ("rn, rz, rm, rp",)),
         ("x[0] = from_bits(k[0])", ("takes a type last",)),
+        ("x[0] = __expf(x[1])", ("fast_exp(x)",)),
+        ("k[0] = __float2int_rd(x[1])", ("i32(x, rm)",)),
+        ("k[0] = __float_as_uint(x[1])", ("bits(x)",)),
+        ("k[0] = int(x[1])", ("i32(x)",)),
     ],
 )
 def test_remedies_can_be_written(statement, words):
