@@ -22,6 +22,7 @@ C_TYPE: Final[Mapping[DataType, str]] = {
     DataType.I64: "long long",
     DataType.UI8: "unsigned char",
     DataType.UI16: "unsigned short",
+    DataType.UI32: "unsigned",
     DataType.UI64: "unsigned long long",
 }
 """Floats of 8 and 16 bits are stored as their bits."""

@@ -54,6 +54,7 @@ MAPPED_TYPE: Mapping[DataType, int] = {
     DataType.F8E4M3: 0,
     DataType.F8E5M2: 0,
     DataType.UI16: 1,
+    DataType.UI32: 2,
     DataType.I32: 3,
     DataType.UI64: 4,
     DataType.I64: 5,

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
 from exogpu.codegen.control_text import C_TYPE
 from exogpu.ir import scalars
-from exogpu.ir.nodes import Access, Assign, Read, Reduce
+from exogpu.ir.nodes import Access, Apply, Assign, Read, Reduce
+from exogpu.ir.scalar_functions import FUNCTIONS
 from exogpu.ir.types import EIGHTS, DataType
-from exogpu.ir.walk import reads
+from exogpu.ir.walk import data_parts, reads
 
 Place: TypeAlias = Callable[[Access], str]
 """C++ text of an element of a variable, as an lvalue."""
@@ -43,34 +45,25 @@ _OPERATOR: Final[Mapping[scalars.Function, int]] = {
 }
 """The strength by which operators bind."""
 
-_CALL: Final[Mapping[tuple[scalars.Function, DataType], str]] = {
-    ("exp", DataType.F32): "expf",
-    ("exp", DataType.F64): "exp",
-    ("exp2", DataType.F32): "power_of_two",
-    ("exp2", DataType.F64): "power_of_two",
-    ("log", DataType.F32): "logf",
-    ("log", DataType.F64): "log",
-    ("sqrt", DataType.F32): "sqrtf",
-    ("sqrt", DataType.F64): "sqrt",
-    ("tanh", DataType.F32): "tanhf",
-    ("tanh", DataType.F64): "tanh",
-    ("erf", DataType.F32): "erff",
-    ("erf", DataType.F64): "erf",
-    ("fma", DataType.F32): "fmaf",
-    ("fma", DataType.F64): "fma",
-}
-
 _FROM: Final = {dtype: f"from_{dtype.value}" for dtype in HALVES}
 _TO: Final = {dtype: f"to_{dtype.value}" for dtype in HALVES}
 """From their bits, and to them."""
+
+_BINDS: Final = {"call": _ATOM, "unary": _UNARY, "product": _PRODUCT}
 
 
 def halves(stmt: Assign | Reduce, of: scalars.TypeOf) -> Iterator[Access]:
     """The floats of 8 or 16 bits that a statement would compute with."""
     operands = (stmt.target, *reads(stmt.value))
     copies = isinstance(stmt, Assign) and isinstance(stmt.value, Read)
+    if any(isinstance(part, Apply) and _is_of_halves(part) for part in data_parts(stmt.value)):
+        yield stmt.target
     if not (copies and len({of(access.name) for access in operands}) == 1):
         yield from (access for access in operands if of(access.name) in HALVES)
+
+
+def _is_of_halves(part: Apply) -> bool:
+    return FUNCTIONS[part.function].gives in HALVES
 
 
 def statement(stmt: Assign | Reduce, of: scalars.TypeOf, place: Place) -> str:
@@ -115,10 +108,10 @@ def _stored(value: scalars.Scalar, dtype: DataType, of: scalars.TypeOf, place: P
         return constant(value.value, dtype)
     if isinstance(value, scalars.Element) and of(value.access.name) is dtype:
         return place(value.access)
-    if dtype in HALVES:
-        return f"{_TO[dtype]}({_text(value, of, place)})"
     if value.dtype is dtype:
         return _text(value, of, place)
+    if dtype in HALVES:
+        return f"{_TO[dtype]}({_text(value, of, place)})"
     return f"({C_TYPE[dtype]}){_text(value, of, place, _UNARY)}"
 
 
@@ -144,6 +137,13 @@ def _text(scalar: scalars.Scalar, of: scalars.TypeOf, place: Place, needed: int 
             of(element.access.name) not in HALVES
         ):
             return _wrap(f"({C_TYPE[scalar.dtype]}){place(element.access)}", _UNARY, needed)
+        case scalars.Convert(term=term) if term.dtype in HALVES and (
+            not isinstance(term, scalars.Element)
+        ):
+            number = f"{_FROM[term.dtype]}({text(term)})"
+            if scalar.dtype is DataType.F32:
+                return number
+            return _wrap(f"({C_TYPE[scalar.dtype]}){number}", _UNARY, needed)
         case scalars.Convert():
             return _wrap(f"({C_TYPE[scalar.dtype]}){text(scalar.term, _UNARY)}", _UNARY, needed)
         case scalars.Operation():
@@ -165,28 +165,30 @@ def _operation(scalar: scalars.Operation, text: Callable[..., str], needed: int)
             return f"wrapping_sub({constant(0, scalar.dtype)}, {text(arguments[0])})"
         case "negate":
             return _wrap(f"-{text(arguments[0], _ATOM)}", _UNARY, needed)
-        case "min" | "max":
-            return f"{function}imum({text(arguments[0])}, {text(arguments[1])})"
-        case "relu":
-            return f"maximum({text(arguments[0])}, {constant(0, scalar.dtype)})"
-        case "exp" | "exp2" | "log" | "sqrt" | "tanh" | "erf" | "fma":
-            return f"{_CALL[function, scalar.dtype]}({', '.join(map(text, arguments))})"
-        case "rsqrt":
-            one, root = constant(1, scalar.dtype), _CALL["sqrt", scalar.dtype]
-            return _wrap(f"{one} / {root}({text(arguments[0])})", _PRODUCT, needed)
-        case "sigmoid":
-            one, power = constant(1, scalar.dtype), _CALL["exp", scalar.dtype]
-            inner = f"{power}(-{text(arguments[0], _ATOM)})"
-            return _wrap(f"{one} / ({one} + {inner})", _PRODUCT, needed)
-        case "select":
-            a, b, x, y = (text(a) for a in arguments)
-            return f"({a} < {b} ? {x} : {y})"
-        case "ordinal":
-            return f"ordinal({text(arguments[0])})"
-        case "tf32":
-            return f"nearest_tf32({text(arguments[0])})"
         case _:
-            assert_never(function)
+            return _call(scalar, text, needed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """An argument's text, and the same where an operator stands next to it."""
+
+    loose: str
+    tight: str
+
+    def __str__(self) -> str:
+        return self.loose
+
+
+def _call(scalar: scalars.Operation, text: Callable[..., str], needed: int) -> str:
+    """A function of the table."""
+    row = FUNCTIONS[scalar.function]
+    first = scalar.arguments[0].dtype
+    cuda = row.cuda if isinstance(row.cuda, str) else row.cuda[first is DataType.F64]
+    arguments = [_Argument(text(a), text(a, _ATOM)) for a in scalar.arguments]
+    constants = {"zero": constant(0, first), "one": constant(1, first)}
+    made = cuda.format(*arguments, **constants, T=C_TYPE[scalar.dtype])
+    return _wrap(made, _BINDS[row.binds], needed)
 
 
 def _may_overflow(scalar: scalars.Operation) -> bool:
@@ -206,6 +208,8 @@ def constant(value: float | int, dtype: DataType) -> str:
             return _float(value, "")
         case DataType.I32 | DataType.I8 | DataType.UI8 | DataType.UI16:
             return "(-2147483647 - 1)" if value == -(1 << 31) else str(value)
+        case DataType.UI32:
+            return f"{value}u"
         case DataType.I64:
             return "(-9223372036854775807LL - 1)" if value == -(1 << 63) else f"{value}LL"
         case DataType.UI64:

@@ -146,6 +146,7 @@ __all__ = [
     "tma_to_smem_async",
     "ui8",
     "ui16",
+    "ui32",
     "ui64",
     "watch_triton",
     "wgmma_async",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ from exogpu.cli.loader import load
 from exogpu.diagnostics.hazards import HazardKind
 from exogpu.diagnostics.verdict import Policy
 from exogpu.frontend.instructions import InstructionTemplate
-from exogpu.hw.language import LANGUAGE
+from exogpu.hw.language import DATA_TYPES, LANGUAGE
 from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.ir.scalar_functions import EXACT, FUNCTIONS, WRITTEN, Error, called_as
 from exogpu.ir.types import QualTL
 from exogpu.isa import cuda, f8, ldmatrix, mn_major, rows, sm80, sm90, some_rows
 from exogpu.machine import literal
@@ -110,14 +112,64 @@ def catalogue() -> str:
     return "\n".join(lines)
 
 
-def test_the_catalogue_is_that_of_the_code(request: pytest.FixtureRequest) -> None:
-    begin, end = "<!-- begin instructions -->\n\n", "\n<!-- end instructions -->"
-    before, _, rest = TEXT.partition(begin)
-    listed, _, after = rest.partition(end)
+OPERANDS = {
+    "number": "numbers",
+    "compared": "numbers",
+    "float": "floating point",
+    "f32": "an f32",
+    "integer": "integers",
+    "word": "integers of 32 bits",
+}
+
+
+def error_text(error: Error) -> str:
+    """An error in a cell of the table."""
+    if error == EXACT:
+        return ""
+    parts = [f"{error.ulp:g} ulp" if error.ulp else ""]
+    parts += [f"2^{math.log2(error.absolute):g}" if error.absolute else ""]
+    text = " or ".join(filter(None, parts))
+    text += f" where abs(a) <= {error.within:g}" if math.isfinite(error.within) else ""
+    return text + (", subnormal numbers as 0" if error.flushes else "")
+
+
+def functions() -> str:
+    """The functions of data that are no conversions, with what they take and give."""
+    lines = [
+        "| function | takes | gives | error of a device | |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for name in WRITTEN:
+        row, plain = FUNCTIONS[name], called_as(name)[0]
+        if plain in {*DATA_TYPES, "bits", "from_bits"}:
+            continue
+        given = "abcd"[: len(row.takes)]
+        shown = f"{name}({', '.join(given)})"
+        if row.symbol:
+            shown = f"a {name} b" if len(given) == 2 else f"{name}a"
+        gives = "the widest" if row.gives == "same" else f"an {row.gives.value}"
+        errors = [row.error] if isinstance(row.error, Error) else row.error
+        texts = list(dict.fromkeys(error_text(error) for error in errors))
+        error = texts[0] if len(texts) == 1 else f"{texts[0]}; of f64 {texts[1]}"
+        shown = shown.replace("|", "\\|")
+        lines.append(f"| `{shown}` | {OPERANDS[row.takes[0]]} | {gives} | {error} | {row.note} |")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "written"), [("instructions", catalogue), ("functions", functions)]
+)
+def test_the_tables_are_those_of_the_code(
+    name: str, written: Callable[[], str], request: pytest.FixtureRequest
+) -> None:
+    begin, end = f"<!-- begin {name} -->\n\n", f"\n<!-- end {name} -->"
+    before, _, rest = PAGE.read_text().partition(begin)
+    listed, found, after = rest.partition(end)
+    assert found
     if request.config.getoption("--update-golden"):
-        PAGE.write_text(before + begin + catalogue() + end + after)
+        PAGE.write_text(before + begin + written() + end + after)
     else:
-        assert listed == catalogue()
+        assert listed == written()
 
 
 def test_every_qualitative_timeline_is_listed() -> None:

@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 import exogpu
 from exogpu import proc
 from exogpu.cli.commands import app
-from exogpu.frontend.reference import MEMORIES, STATEMENTS, UNITS
+from exogpu.frontend.reference import FUNCTIONS_OF_DATA, MEMORIES, STATEMENTS, UNITS
 from exogpu.frontend.suggestions import WORDS
 from exogpu.hw import language
+from exogpu.ir.scalar_functions import CALLED
 from exogpu.isa.sm90 import Sm90_tma_load
 
 
@@ -29,6 +30,7 @@ def copy(n: size, x: f32[n] @ CudaGmemLinear, y: f32[n] @ CudaGmemLinear):
 
 def test_every_word_is_explained() -> None:
     assert {*WORDS} <= {*STATEMENTS, "slot"}
+    assert {*FUNCTIONS_OF_DATA} == {*CALLED}
     assert {*MEMORIES} == {*language.MEMORIES}
     assert {*UNITS} == {*language.UNITS}
 
@@ -38,6 +40,9 @@ def test_every_word_is_explained() -> None:
     [
         ("Fence", "__syncthreads()"),
         ("Await", "mbarrier.try_wait"),
+        ("fast_exp", "__expf"),
+        ("i32", "rn, rz, rm, rp"),
+        ("__popc", "popcount"),
         ("CudaSmemLinear", "__shared__"),
         ("Sm90_tma_load", "Executed by: cuda_warp. Architecture: sm_90a."),
     ],

@@ -31,6 +31,7 @@ TYPESTR: Final[Mapping[str, tuple[str, ...]]] = {
     "i64": ("<i8",),
     "ui8": ("|u1",),
     "ui16": ("<u2",),
+    "ui32": ("<u4",),
     "ui64": ("<u8",),
 }
 """The array interface's types of each data type; bf16 and floats of 8 bits may come as their bits,

@@ -154,6 +154,7 @@ _FORMAT: Final[Mapping[str, str]] = {
     "i64": "<q",
     "ui8": "<B",
     "ui16": "<H",
+    "ui32": "<I",
     "ui64": "<Q",
 }
 """The formats of `struct`."""

@@ -229,6 +229,7 @@ _TYPE: Final[Mapping[str, int]] = {
     "f8e4m3": 0,
     "f8e5m2": 0,
     "ui16": 1,
+    "ui32": 2,
     "i32": 3,
     "ui64": 4,
     "i64": 5,

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import ast
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from exogpu.diagnostics.errors import Diagnostic, Note, Span
 from exogpu.frontend import scope as frontend_scope
 from exogpu.frontend.control import control
+from exogpu.frontend.scalar_calls import Misused, Named, named_function
 from exogpu.frontend.slot_index import is_slot, slot_index
 from exogpu.frontend.suggestions import no_data, no_name
 from exogpu.ir import nodes as ir
 from exogpu.ir import scalars
+from exogpu.ir.scalar_functions import (
+    FUNCTIONS,
+    JOINED,
+    OF_FLOATS,
+    OF_INTEGERS,
+    Operand,
+    called_as,
+)
 from exogpu.ir.types import FLOATS, DataType, Space
-
-OF_F32: Final = {
-    "ordinal": (DataType.I32, "compare other numbers as they are"),
-    "tf32": (DataType.F32, "assign it to an f32 first"),
-}
-"""The functions of f32 alone: the type of the result, and what to do with other numbers."""
 
 _OPERATORS: Final[dict[type[ast.operator], Literal["+", "-", "*", "/"]]] = {
     ast.Add: "+",
@@ -185,6 +188,7 @@ def _allow_space(meaning: frontend_scope.Data, node: ast.AST, ctx: frontend_scop
 def data(node: ast.expr, ctx: frontend_scope.Context) -> tuple[ir.DExpr, DataType | None]:
     """A data expression and its precision; None where it is made of constants only."""
     span = ctx.source.span(node)
+    function = named_function(node)
     if ctx.is_python(node) and not _is_operation(node):
         value = ctx.evaluate(node)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -205,8 +209,10 @@ def data(node: ast.expr, ctx: frontend_scope.Context) -> tuple[ir.DExpr, DataTyp
             right, of_right = data(node.right, ctx)
             dtype = join(of_left, of_right, node, ctx)
             return ir.BinOp(_OPERATORS[type(node.op)], left, right, span), dtype
-        case ast.Call(func=ast.Name(id=name)) if name in scalars.ARITY:
-            return _apply(name, node, ctx)
+        case _ if isinstance(function, Misused):
+            raise ctx.reject("T209", function.message, node, function.remedy)
+        case _ if function is not None:
+            return _apply(function, node, ctx)
         case _:
             raise ctx.reject(
                 "P109",
@@ -218,19 +224,19 @@ def data(node: ast.expr, ctx: frontend_scope.Context) -> tuple[ir.DExpr, DataTyp
 
 def _is_operation(node: ast.expr) -> bool:
     """Tests whether the language's operators and functions make an expression, not Python's: `7 /
-    3` means what its type says."""
+    3` means what its type says.  The operators of integers mean the same in both."""
     match node:
+        case ast.BinOp() if type(node.op) in _OPERATORS:
+            return True
         case ast.BinOp():
-            return type(node.op) in _OPERATORS
+            return _is_operation(node.left) or _is_operation(node.right)
+        case ast.UnaryOp(op=ast.Invert()):
+            return _is_operation(node.operand)
         case ast.UnaryOp():
             return isinstance(node.op, ast.USub)
         case _:
-            return any(
-                isinstance(n, ast.Call)
-                and isinstance(n.func, ast.Name)
-                and n.func.id in scalars.ARITY
-                for n in ast.walk(node)
-            )
+            calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
+            return any(named_function(call) is not None for call in calls)
 
 
 def _count_text(dimensions: int) -> str:
@@ -238,35 +244,58 @@ def _count_text(dimensions: int) -> str:
 
 
 def _apply(
-    name: str, node: ast.Call, ctx: frontend_scope.Context
+    named: Named, node: ast.expr, ctx: frontend_scope.Context
 ) -> tuple[ir.DExpr, DataType | None]:
-    if len(node.args) != scalars.ARITY[name] or node.keywords:
-        remedy = "give it that many"
-        if name in ("min", "max") and len(node.args) > 2 and not node.keywords:
-            *first, last = map(ast.unparse, node.args)
-            remedy = f"nest them: {name}({name}({', '.join(first)}), {last})"
-        raise ctx.reject("T209", f"{name} takes {scalars.ARITY[name]} arguments", node, remedy)
-    terms, dtypes = zip(*(data(a, ctx) for a in node.args), strict=True)
-    results = dtypes
-    if name == "select":  # what is compared has a type of its own
-        join(dtypes[0], dtypes[1], node, ctx)
-        results = dtypes[2:]
-    dtype: DataType | None = None
-    for other in results:
-        dtype = join(dtype, other, node, ctx)
-    if name in (*scalars.OF_FLOATS, "fma") and dtype is not None and dtype not in FLOATS:
-        raise ctx.reject(
-            "T210",
-            f"{name} takes floating point, not {dtype.value}",
-            node,
-            "keep integers and floating point apart",
-        )
-    if name in OF_F32:
-        result, remedy = OF_F32[name]
-        if dtype is not None and scalars.COMPUTES[dtype] is not DataType.F32:
-            raise ctx.reject("T210", f"{name} takes an f32, not {dtype.value}", node, remedy)
-        dtype = result
-    return ir.Apply(cast(ir.DataFunction, name), tuple(terms), ctx.source.span(node)), dtype
+    """A function of operands that it takes."""
+    row = FUNCTIONS[named.function]
+    terms, dtypes = zip(*(data(a, ctx) for a in named.arguments), strict=True)
+    joined: DataType | None = None
+    compared: DataType | None = None
+    for operand, at, term, dtype in zip(row.takes, named.arguments, terms, dtypes, strict=True):
+        if operand == "literal":
+            _literal(term, at, ctx)
+            continue
+        if dtype is not None and (fault := _unfit(named.function, operand, dtype)) is not None:
+            raise ctx.reject("T210", fault, at, _converted(at, dtype, operand))
+        if operand == "compared":
+            compared = join(compared, dtype, node, ctx)
+        elif operand in JOINED:
+            joined = join(joined, dtype, node, ctx)
+    gives: DataType | None = joined if row.gives == "same" else row.gives
+    applied = ir.Apply(named.function, tuple(terms), ctx.source.span(node))
+    return applied, gives
+
+
+def _literal(term: ir.DExpr, node: ast.expr, ctx: frontend_scope.Context) -> None:
+    if isinstance(term, ir.Const) and isinstance(term.value, int) and 0 <= term.value < 256:
+        return
+    message = f"{ast.unparse(node)} is no constant of 0 to 255"
+    raise ctx.reject("T208", message, node, "write the table as a number, such as 0xE8")
+
+
+def _unfit(function: str, operand: Operand, dtype: DataType) -> str | None:
+    """Returns the fault of an operand of a type; None if it fits."""
+    name = called_as(function)[0]
+    computed = scalars.COMPUTES[dtype]
+    if operand in OF_FLOATS and dtype not in FLOATS:
+        asked = "an f32" if operand == "f32" else "floating point"
+    elif operand == "f32" and computed is not DataType.F32:
+        asked = "an f32"
+    elif operand in OF_INTEGERS and dtype in FLOATS:
+        asked = "integers"
+    elif operand == "word" and computed not in (DataType.I32, DataType.UI32):
+        asked = "integers of 32 bits"
+    else:
+        return None
+    return f"{name} takes {asked}, not {dtype.value}"
+
+
+def _converted(node: ast.expr, dtype: DataType, operand: Operand = "number") -> str:
+    """The remedy of an operand of another kind: a conversion, which nothing does silently."""
+    text = ast.unparse(node)
+    if dtype in FLOATS and operand not in OF_FLOATS:
+        return f"convert it: i32({text}), towards zero as a cast of CUDA C++; or bits({text})"
+    return f"convert it, as CUDA C++ does silently: f32({text})"
 
 
 def join(
@@ -280,7 +309,7 @@ def join(
             "T210",
             f"{left.value} and {right.value} are mixed",
             node,
-            "keep integers and floating point apart",
+            "convert one, which CUDA C++ does silently: f32(n) of an integer n, or i32(x)",
         )
     order = list(DataType)
     return max(left, right, key=order.index)
@@ -288,11 +317,7 @@ def join(
 
 # Constants of data expressions: each must fit the type that it takes.
 
-_APART: Final = "keep integers and floating point apart"
-
-
-_FLOATING: Final = (*scalars.OF_FLOATS, "fma")
-"""Functions that integers do not have."""
+_APART: Final = "write an integer, or convert what it meets: f32(n)"
 
 
 def check_value(
@@ -335,10 +360,12 @@ def _wrong(part: scalars.Scalar, dtype: DataType) -> tuple[str, str, str] | None
         case scalars.Constant(value=value) if not scalars.fits_type(value, dtype):
             remedy = "use a constant that the type has, or variables of a wider type"
             return "T246", f"{_number_text(value)} does not fit {name}", remedy
-        case scalars.Operation(function=function) if function in _FLOATING and dtype not in FLOATS:
-            return "T210", f"{function} takes floating point, where {name} is computed", _APART
-        case scalars.Operation(function="/", arguments=(_, scalars.Constant(value=0))) if (
-            dtype not in FLOATS
+        case scalars.Operation() if (operand := scalars.unfit_operand(part)) is not None:
+            asked = "floating point" if operand in OF_FLOATS else "integers"
+            plain, computed = called_as(part.function)[0], part.arguments[0].dtype.value
+            return "T210", f"{plain} takes {asked}, where {computed} is computed", _APART
+        case scalars.Operation(function=function, arguments=(_, scalars.Constant(value=0))) if (
+            function in scalars.DIVISIONS and dtype not in FLOATS
         ):
             return "T247", "an integer is divided by 0", "divide by another constant"
         case _:

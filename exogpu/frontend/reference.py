@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from exogpu.ir.scalar_functions import CALLED, FUNCTIONS
+from exogpu.ir.types import DataType
+
 
 @dataclass(frozen=True, slots=True)
 class Word:
@@ -224,5 +227,57 @@ UNITS: Final[Mapping[str, Word]] = {
     "cuda_agnostic_intact_cta": Word("in @instr", "Any number of whole CTAs."),
 }
 
-WORDS: Final[Mapping[str, Word]] = {**STATEMENTS, **MEMORIES, **UNITS}
+_TAKES: Final[Mapping[str, str]] = {
+    **{"number": "numbers", "compared": "numbers", "float": "floating point", "f32": "an f32"},
+    **{"integer": "integers", "word": "integers of 32 bits"},
+}
+_CUDA: Final[Mapping[str, str]] = {
+    "popcount": "__popc and __popcll",
+    "clz": "__clz and __clzll",
+    "mul_hi": "__umulhi and __mulhi",
+    "byte_perm": "prmt; __byte_perm has no signs",
+    "lop3": "lop3.b32",
+    "bits": "__float_as_uint, __double_as_longlong, __half_as_ushort",
+    "from_bits": "__uint_as_float, __longlong_as_double, __ushort_as_half",
+    "round": "rintf",
+    "rcp": "__frcp_rn",
+}
+
+
+def _function(name: str) -> Word:
+    """A function of data, by its row."""
+    row, cuda = FUNCTIONS[name], _CUDA.get(name, "")
+    meaning = f"A function of {_TAKES[row.takes[0]]}"
+    if "`" in row.note:
+        cuda = cuda or row.note.replace("`", "")
+    elif row.note:
+        meaning += f": {row.note}"
+    return Word(f"{name}({', '.join('abcd'[: len(row.takes)])})", f"{meaning}.", cuda)
+
+
+_CONVERSIONS: Final = {dtype.value for dtype in DataType}
+
+FUNCTIONS_OF_DATA: Final[Mapping[str, Word]] = {
+    **{
+        name: _function(name)
+        for name in CALLED
+        if name in FUNCTIONS and name not in {*_CONVERSIONS, "bits"}
+    },
+    "bits": Word("bits(x)", "The unsigned integer that has the bits of a float.", _CUDA["bits"]),
+    "from_bits": Word(
+        "from_bits(n, f32)", "The float that has the bits of an integer.", _CUDA["from_bits"]
+    ),
+    **{
+        name: Word(
+            f"{name}(x)",
+            "A data type, which converts where it is called. A float becomes an integer towards "
+            "zero, or as a second argument says: rn, rz, rm, rp. What the type has not becomes its "
+            "least or greatest number.",
+            "a cast, and cvt with a rounding",
+        )
+        for name in sorted(_CONVERSIONS)
+    },
+}
+
+WORDS: Final[Mapping[str, Word]] = {**STATEMENTS, **MEMORIES, **UNITS, **FUNCTIONS_OF_DATA}
 """All words, by name."""

@@ -258,8 +258,7 @@ def _same_kind(target: scope.Data, dtype: object, node: ast.stmt, ctx: scope.Con
             "T210",
             f"a value of another kind is stored in {target.name}, which is {target.dtype.value}",
             node,
-            "keep integers and floating point apart; a number that is needed as both, such as a "
-            "size, has one more parameter: n: f32 @ CudaGridConstant",
+            f"convert it, which CUDA C++ does silently: {target.dtype.value}(...)",
             Note("declared here", target.span),
         )
 

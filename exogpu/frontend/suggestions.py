@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from exogpu.hw.language import LANGUAGE
-from exogpu.ir.scalars import ARITY
+from exogpu.hw.language import DATA_TYPES, LANGUAGE
+from exogpu.ir.scalar_functions import CALLED
 
 EXECUTED: Final = "procedures are parsed, not executed: use loops, guards, assignments and calls"
 
@@ -37,6 +37,25 @@ STATEMENTS: Final[Mapping[type[ast.stmt], tuple[str, str]]] = {
 """The keyword of a statement that the language has not, and what to write instead."""
 
 _FUNCTIONS: Final[Mapping[str, str]] = {
+    **{f"__{name}f": f"fast_{name}(x)" for name in ("exp", "log", "log2", "sin", "cos")},
+    **dict.fromkeys(("frcp_rn", "__frcp_rn"), "rcp(x)"),
+    **dict.fromkeys(("rint", "nearbyint", "roundeven"), "round(x), to nearest even"),
+    **dict.fromkeys(("popc", "popcll", "bitcount"), "popcount(n)"),
+    **dict.fromkeys(("clzll", "countl_zero"), "clz(n)"),
+    **dict.fromkeys(("umulhi", "mulhi"), "mul_hi(a, b)"),
+    **dict.fromkeys(("prmt",), "byte_perm(a, b, s)"),
+    **{f"{t}_as_{i}": "bits(x)" for t in ("float", "double") for i in ("int", "uint", "longlong")},
+    **{f"{i}_as_float": "from_bits(n, f32)" for i in ("int", "uint")},
+    "longlong_as_double": "from_bits(n, f64)",
+    **{
+        f"{t}2{i}_{mode}": f"{to}(x, {word})"
+        for t in ("float", "double")
+        for i, to in (("int", "i32"), ("uint", "ui32"), ("ll", "i64"), ("ull", "ui64"))
+        for mode, word in (("rn", "rn"), ("rz", "rz"), ("rd", "rm"), ("ru", "rp"))
+    },
+    "int2float_rn": "f32(n)",
+    "float2bfloat16": "bf16(x)",
+    "float2half": "f16(x)",
     **dict.fromkeys(("abs", "fabs", "absolute"), "max(x, -x)"),
     **dict.fromkeys(("pow", "square"), "x * x"),
     **dict.fromkeys(("fmax", "maximum", "amax"), "max(a, b)"),
@@ -44,10 +63,8 @@ _FUNCTIONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("fdivide", "fdiv"), "a / b"),
     **dict.fromkeys(("where",), "select(a, b, x, y): x where a < b, else y"),
 }
-"""Words that stand for functions which do not exist here, by name without leading underlines and
+"""Words that stand for functions which do not exist here, by name, also without its underlines and
 last f."""
-
-_CASTS: Final = frozenset({"int", "float", "f16", "bf16", "f32", "f64", "i32", "i64"})
 
 
 def no_statement(node: ast.stmt) -> tuple[str, str]:
@@ -63,7 +80,8 @@ def no_data(node: ast.expr) -> str:
     >>> no_data(ast.parse("fabsf(x[i])", mode="eval").body)
     'write max(x, -x)'
     """
-    otherwise = f"use + - * / and {', '.join(ARITY)}"
+    functions = (name for name in CALLED if name not in DATA_TYPES and "fast_" not in name)
+    otherwise = f"use + - * / // % & | ^ << >> ~, a type such as f32(x), {', '.join(functions)}"
     match node:
         case ast.IfExp():
             return (
@@ -75,10 +93,10 @@ def no_data(node: ast.expr) -> str:
         case ast.BinOp(op=ast.Pow()):
             return "multiply it with itself: x * x"
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            if name in _CASTS:
-                return "assign it to a variable of that type: an assignment converts"
-            for plain in (name.strip("_"), name.strip("_").removesuffix("f")):
-                if plain in ARITY:
+            if name in TYPES or name in ("int", "float"):
+                return f"write {TYPES[name]}(x)"
+            for plain in (name, name.strip("_"), name.strip("_").removesuffix("f")):
+                if plain in CALLED:
                     return f"write {plain}(...)"
                 if plain in _FUNCTIONS:
                     return f"write {_FUNCTIONS[plain]}"
@@ -197,6 +215,7 @@ TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("int64", "int64_t", "long"), "i64"),
     **dict.fromkeys(("uint8", "uint8_t", "u8"), "ui8"),
     **dict.fromkeys(("uint16", "uint16_t", "u16"), "ui16"),
+    **dict.fromkeys(("uint", "uint32", "uint32_t", "u32", "unsigned"), "ui32"),
     **dict.fromkeys(("uint64", "uint64_t", "u64"), "ui64"),
 }
 """The language's name of a type that others name so."""

@@ -79,4 +79,5 @@ i32: Final = DataType.I32
 i64: Final = DataType.I64
 ui8: Final = DataType.UI8
 ui16: Final = DataType.UI16
+ui32: Final = DataType.UI32
 ui64: Final = DataType.UI64

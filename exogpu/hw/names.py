@@ -136,6 +136,7 @@ i32: Final = DataType.I32
 i64: Final = DataType.I64
 ui8: Final = DataType.UI8
 ui16: Final = DataType.UI16
+ui32: Final = DataType.UI32
 ui64: Final = DataType.UI64
 
 empty_sync_tl: Final = SYNC_TIMELINES["empty_sync_tl"]
@@ -220,6 +221,7 @@ __all__ = [
     "tma_to_smem_async",
     "ui8",
     "ui16",
+    "ui32",
     "ui64",
     "wgmma_async",
     "wgmma_async_smem",

@@ -16,7 +16,8 @@ import numpy as np
 from exogpu.analysis.barriers import first_home
 from exogpu.diagnostics.errors import Diagnostic, ExoGpuError, Span
 from exogpu.interpreter.arguments import bind
-from exogpu.interpreter.values import NUMPY, Array, apply, poison, stored
+from exogpu.interpreter.functions import apply
+from exogpu.interpreter.values import NUMPY, Array, poison, stored
 from exogpu.ir import nodes as ir
 from exogpu.ir import scalars
 from exogpu.ir.types import DataType, Sym
@@ -149,7 +150,11 @@ def _store(stmt: ir.Assign | ir.Reduce, env: Env) -> None:
     target = env.data[stmt.target.name]
     assert isinstance(target, Variable)
     meaning = scalars.added_scalar if isinstance(stmt, ir.Reduce) else scalars.assigned_scalar
-    typed = meaning(stmt.value, target.dtype, lambda name: env.data[name].dtype)
+
+    def type_of(name: Sym) -> DataType:
+        return env.data[name].dtype
+
+    typed = meaning(stmt.value, target.dtype, type_of)
     place = _element(target, _index(stmt.target, env), stmt.span)
     value = _value(typed, env)
     if place is None:
@@ -157,6 +162,9 @@ def _store(stmt: ir.Assign | ir.Reduce, env: Env) -> None:
     array, index = place
     if isinstance(stmt, ir.Reduce):
         value = apply("+", (array[index].astype(value.dtype), value))
+    elif scalars.is_of_type(typed, target.dtype, type_of):
+        array[index] = value
+        return
     array[index] = stored(value, target.dtype)
 
 

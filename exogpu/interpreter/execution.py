@@ -12,8 +12,9 @@ from exogpu.diagnostics.errors import Diagnostic, ExoGpuError, Span
 from exogpu.interpreter import lanes as interpreter_lanes
 from exogpu.interpreter import program
 from exogpu.interpreter.divide_iterators import loads
+from exogpu.interpreter.functions import apply
 from exogpu.interpreter.parallel_loops import reorderable
-from exogpu.interpreter.values import NUMPY, Array, apply, poison, stored
+from exogpu.interpreter.values import NUMPY, Array, poison, stored
 from exogpu.ir.affine import Affine, combine
 from exogpu.ir.types import Sym
 
@@ -244,7 +245,9 @@ class Execution:
         index = position(target, self._offset(target), storage, lanes)
         dtype = target.buffer.dtype
         if not store.accumulate:
-            value = stored(self._value(store.value, lanes), dtype)
+            value = self._value(store.value, lanes)
+            if not store.copies:
+                value = stored(value, dtype)
             if index.dense is None:
                 view(storage.flat, index, lanes)[...] = value
             else:

@@ -77,10 +77,17 @@ def _statement(stmt: ir.Stmt, scope: Scope) -> Iterator[program.Node]:
             meaning = (
                 scalars.added_scalar if isinstance(stmt, ir.Reduce) else scalars.assigned_scalar
             )
-            typed = meaning(stmt.value, target.buffer.dtype, lambda name: _type_of(name, scope))
-            value = _value(typed, scope)
+
+            def type_of(name: Sym) -> DataType:
+                return _type_of(name, scope)
+
+            typed = meaning(stmt.value, target.buffer.dtype, type_of)
             yield program.Store(
-                target, value, isinstance(stmt, ir.Reduce), _call_span(stmt.span, scope)
+                target,
+                _value(typed, scope),
+                isinstance(stmt, ir.Reduce),
+                _call_span(stmt.span, scope),
+                scalars.is_of_type(typed, target.buffer.dtype, type_of),
             )
         case ir.WindowStmt():
             view = scope.data.get(stmt.source.name)

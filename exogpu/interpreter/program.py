@@ -148,6 +148,8 @@ class Store:
     value: Value
     accumulate: bool
     span: Span
+    copies: bool = False
+    """The value has the target's type as it is: nothing is rounded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

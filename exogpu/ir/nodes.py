@@ -202,30 +202,13 @@ class Negate:
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-DataFunction: TypeAlias = Literal[
-    "min",
-    "max",
-    "relu",
-    "select",
-    "fma",
-    "exp",
-    "exp2",
-    "log",
-    "sqrt",
-    "rsqrt",
-    "tanh",
-    "sigmoid",
-    "erf",
-    "ordinal",
-    "tf32",
-]
+DataFunction: TypeAlias = str
+"""A name of `exogpu.ir.scalar_functions`: `min`, `&`, or `i32.rz`, which is `i32(x, rz)`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A data function, as `min(a, b)`; `fma(a, b, c)`: a * b + c, rounded once;
-    `select(a, b, x, y)`: x if a < b else y; `ordinal(a)`: an i32, in the order of f32;
-    `tf32(a)`: the nearest number of tf32, an f32."""
+    """A data function, as `min(a, b)`, or an operator of integers, as `a & b`."""
 
     function: DataFunction
     arguments: tuple[DExpr, ...]

@@ -8,12 +8,20 @@ from math import isfinite
 from typing import Final, TypeAlias, assert_never
 
 from exogpu.ir import nodes as ir
+from exogpu.ir.scalar_functions import called_as
 from exogpu.ir.types import Sym
 
 Name: TypeAlias = Callable[[Sym], str]
 """The spelling of a variable where the expression stands."""
 
-_OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)
+_OR, _AND, _NOT, _COMPARE, _BIT_OR, _BIT_XOR, _BIT_AND, _SHIFT = range(8)
+_SUM, _PRODUCT, _UNARY, _ATOM = range(8, 12)
+
+_BINDS: Final[Mapping[str, int]] = {
+    **{"|": _BIT_OR, "^": _BIT_XOR, "&": _BIT_AND, "<<": _SHIFT, ">>": _SHIFT},
+    **{"//": _PRODUCT, "%": _PRODUCT},
+}
+"""How tightly the operators of integers bind."""
 
 
 def _wrap(text: str, strength: int, needed: int) -> str:
@@ -84,7 +92,7 @@ def access(expr: ir.Access, name: Name) -> str:
     return f"{name(expr.name)}[{', '.join(coordinate(c, name) for c in expr.coords)}]"
 
 
-def data(expr: ir.DExpr, name: Name, needed: int = _SUM) -> str:
+def data(expr: ir.DExpr, name: Name, needed: int = _OR) -> str:
     """A data expression, in parentheses if it binds weaker than `needed`."""
     match expr:
         case ir.Const():
@@ -99,8 +107,16 @@ def data(expr: ir.DExpr, name: Name, needed: int = _SUM) -> str:
             return _wrap(f"{left} {expr.op} {right}", own, needed)
         case ir.Negate():
             return _wrap(f"-{data(expr.term, name, _UNARY)}", _UNARY, needed)
+        case ir.Apply(function="~", arguments=(term,)):
+            return _wrap(f"~{data(term, name, _UNARY)}", _UNARY, needed)
+        case ir.Apply(arguments=(left, right)) if expr.function in _BINDS:
+            own = _BINDS[expr.function]
+            text = f"{data(left, name, own)} {expr.function} {data(right, name, own + 1)}"
+            return _wrap(text, own, needed)
         case ir.Apply():
-            return f"{expr.function}({', '.join(data(a, name, _OR) for a in expr.arguments)})"
+            called, word = called_as(expr.function)
+            given = [*(data(a, name) for a in expr.arguments), *filter(None, [word])]
+            return f"{called}({', '.join(given)})"
         case _:
             assert_never(expr)
 

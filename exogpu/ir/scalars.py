@@ -6,8 +6,8 @@ it meets: of the other operand, of the function's other arguments, at last of th
 assigned.  An assignment converts last.  So a data expression becomes a tree in which every
 conversion is written; the sequential meaning and the emitted code both follow that tree.
 
-Integers wrap around, and division truncates.  Constants alone that are integers are computed here,
-without a limit, before the result has to fit.
+Integers wrap around, and `/` truncates.  Constants alone that are integers are computed here,
+without a limit, before the result has to fit.  `exogpu.ir.scalar_functions` has the functions.
 """
 
 from __future__ import annotations
@@ -17,12 +17,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import copysign, frexp, isfinite, ldexp
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from exogpu.diagnostics.errors import NOWHERE, Span
 from exogpu.ir import float8
 from exogpu.ir import nodes as ir
+from exogpu.ir.scalar_functions import (
+    FUNCTIONS,
+    JOINED,
+    OF_FLOATS,
+    OF_INTEGERS,
+    UNSIGNED,
+    Operand,
+)
 from exogpu.ir.types import EIGHTS, FLOATS, DataType, Sym
+from exogpu.ir.walk import data_parts
 
 COMPUTES: Final[Mapping[DataType, DataType]] = {
     DataType.F8E4M3: DataType.F32,
@@ -36,48 +45,34 @@ COMPUTES: Final[Mapping[DataType, DataType]] = {
     DataType.I64: DataType.I64,
     DataType.UI8: DataType.I32,
     DataType.UI16: DataType.I32,
+    DataType.UI32: DataType.UI32,
     DataType.UI64: DataType.UI64,
 }
 """The type in which a variable's value is computed."""
 
-_WIDTH: Final = (DataType.I32, DataType.I64, DataType.UI64, DataType.F32, DataType.F64)
+WIDTH: Final = (
+    *(DataType.I32, DataType.UI32, DataType.I64, DataType.UI64),
+    *(DataType.F32, DataType.F64),
+)
 """The types that operations have, the narrowest first."""
 
 INTEGERS: Final[Mapping[DataType, tuple[int, int]]] = {
     DataType.I8: (-(1 << 7), (1 << 7) - 1),
     DataType.UI8: (0, (1 << 8) - 1),
     DataType.UI16: (0, (1 << 16) - 1),
+    DataType.UI32: (0, (1 << 32) - 1),
     DataType.I32: (-(1 << 31), (1 << 31) - 1),
     DataType.I64: (-(1 << 63), (1 << 63) - 1),
     DataType.UI64: (0, (1 << 64) - 1),
 }
 """Least and greatest value."""
 
-Function: TypeAlias = Literal["+", "-", "*", "/", "negate"] | ir.DataFunction
+Function: TypeAlias = str
+"""`+`, `-`, `*`, `/`, `negate`, or a name of `exogpu.ir.scalar_functions`."""
 
-OF_FLOATS: Final[tuple[ir.DataFunction, ...]] = (
-    "exp",
-    "exp2",
-    "log",
-    "sqrt",
-    "rsqrt",
-    "tanh",
-    "sigmoid",
-    "erf",
-)
-"""Functions of one floating-point number."""
+DIVISIONS: Final = ("/", "//", "%")
+"""Functions that integers do not have of 0."""
 
-ARITY: Final[Mapping[str, int]] = {
-    "min": 2,
-    "max": 2,
-    "relu": 1,
-    "select": 4,
-    "fma": 3,
-    "ordinal": 1,
-    "tf32": 1,
-    **dict.fromkeys(OF_FLOATS, 1),
-}
-"""The data functions, and how many arguments each takes."""
 TypeOf: TypeAlias = Callable[[Sym], DataType]
 """The data type of a variable."""
 
@@ -93,7 +88,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element of a variable, in the type that it is computed in."""
+    """An element of a variable, in the type that it is computed in; below `bits`, as stored."""
 
     access: ir.Access
     dtype: DataType
@@ -101,8 +96,8 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """All arguments have the type of the result, but for the two that `select` compares, which
-    have one type of their own, and for that of `ordinal` and `tf32`, which is an f32."""
+    """The arguments of `+`, `-`, `*`, `/` and `negate` have the type of the result; those of a
+    function the types that its row says."""
 
     function: Function
     arguments: tuple[Scalar, ...]
@@ -123,10 +118,22 @@ Scalar: TypeAlias = Constant | Element | Operation | Convert
 
 def assigned_scalar(value: ir.DExpr, target: DataType, of: TypeOf) -> Scalar:
     """Returns the value of `x = value` before it is converted to the type of x; a constant has that
-    type."""
+    type, and so has what is converted to it."""
     if isinstance(value, ir.Const) and target in FLOATS:
         return Constant(rounded(value.value, target), COMPUTES[target], value.span)
-    return _typed(value, COMPUTES[target], of)
+    typed = _typed(value, COMPUTES[target], of)
+    if isinstance(typed, Convert) and typed.term.dtype is target:
+        typed = typed.term
+    if isinstance(typed, Operation) and typed.function == target.value and target in FLOATS:
+        return typed.arguments[0]  # the assignment rounds alike
+    return typed
+
+
+def is_of_type(value: Scalar, dtype: DataType, of: TypeOf) -> bool:
+    """Tests whether a value is one of a variable of the type, so that nothing is rounded."""
+    if isinstance(value, Element):
+        return of(value.access.name) is dtype
+    return not isinstance(value, Constant) and value.dtype is dtype
 
 
 def added_scalar(value: ir.DExpr, target: DataType, of: TypeOf) -> Scalar:
@@ -134,7 +141,7 @@ def added_scalar(value: ir.DExpr, target: DataType, of: TypeOf) -> Scalar:
     that of x."""
     mine = COMPUTES[target]
     term = _typed(value, mine, of)
-    return converted(term, max(mine, term.dtype, key=_WIDTH.index))
+    return converted(term, max(mine, term.dtype, key=WIDTH.index))
 
 
 def _own(expr: ir.DExpr, of: TypeOf) -> DataType | None:
@@ -148,21 +155,33 @@ def _own(expr: ir.DExpr, of: TypeOf) -> DataType | None:
             return _widest((expr.left, expr.right), of)
         case ir.Negate():
             return _own(expr.term, of)
-        case ir.Apply(function="select"):
-            return _widest(expr.arguments[2:], of)
-        case ir.Apply(function="ordinal"):
-            return DataType.I32
-        case ir.Apply(function="tf32"):
-            return DataType.F32
+        case ir.Apply(function="bits"):
+            return COMPUTES[UNSIGNED[_stored_type(expr.arguments[0], of)]]
         case ir.Apply():
-            return _widest(expr.arguments, of)
+            row = FUNCTIONS[expr.function]
+            if row.gives != "same":
+                return COMPUTES[row.gives]
+            pairs = zip(row.takes, expr.arguments, strict=True)
+            return _widest(tuple(term for operand, term in pairs if operand in JOINED), of)
         case _:
             assert_never(expr)
 
 
+def _stored_type(expr: ir.DExpr, of: TypeOf) -> DataType:
+    """The type whose bits an expression has: of an element that of its variable, of a conversion
+    its own, else that in which it is computed."""
+    match expr:
+        case ir.Read():
+            return of(expr.access.name)
+        case ir.Apply() if isinstance(given := FUNCTIONS[expr.function].gives, DataType):
+            return given
+        case _:
+            return _own(expr, of) or DataType.F32
+
+
 def _widest(terms: tuple[ir.DExpr, ...], of: TypeOf) -> DataType | None:
     found = [own for term in terms if (own := _own(term, of)) is not None]
-    return max(found, key=_WIDTH.index, default=None)
+    return max(found, key=WIDTH.index, default=None)
 
 
 def _typed(expr: ir.DExpr, context: DataType, of: TypeOf) -> Scalar:
@@ -183,19 +202,105 @@ def _typed(expr: ir.DExpr, context: DataType, of: TypeOf) -> Scalar:
             )
         case ir.Negate():
             return _fold_constant(Operation("negate", operands((expr.term,), own), own, expr.span))
-        case ir.Apply(function="select"):
-            compared = expr.arguments[:2]
-            sides = operands(compared, _widest(compared, of) or own)
-            terms = (*sides, *operands(expr.arguments[2:], own))
-            return _fold_constant(Operation("select", terms, own, expr.span))
-        case ir.Apply(function="ordinal" | "tf32"):
-            terms = operands(expr.arguments, DataType.F32)
-            return Operation(expr.function, terms, own, expr.span)
+        case ir.Apply() if _is_own_conversion(expr, of):
+            return _typed(expr.arguments[0], own, of)
         case ir.Apply():
-            terms = operands(expr.arguments, own)
-            return _fold_constant(Operation(expr.function, terms, own, expr.span))
+            made = _operation_of(expr, own, of)
+            return converted(made, COMPUTES[made.dtype])
         case _:
             assert_never(expr)
+
+
+def _operation_of(expr: ir.Apply, own: DataType, of: TypeOf) -> Scalar:
+    """A function of operands in the types that its row says; `own` is that of the result."""
+    row = FUNCTIONS[expr.function]
+    pairs = list(zip(row.takes, expr.arguments, strict=True))
+    compared = _widest(tuple(t for operand, t in pairs if operand == "compared"), of)
+    joined = own
+    if row.gives != "same":
+        given = tuple(term for operand, term in pairs if operand in JOINED)
+        joined = _widest(given, of) or _of_constants(given)
+
+    def argument(operand: Operand, term: ir.DExpr) -> Scalar:
+        match operand:
+            case "compared":
+                wanted = compared or own
+            case "f32":
+                wanted = DataType.F32
+            case "literal":
+                wanted = DataType.I32
+            case "count" | "any":
+                wanted = _own(term, of) or _of_constants((term,))
+            case "stored":
+                return _as_stored(term, of)
+            case _:
+                wanted = joined
+        return converted(_typed(term, wanted, of), wanted)
+
+    terms = tuple(argument(operand, term) for operand, term in pairs)
+    function = expr.function
+    if function == "bits":
+        function = f"bits.{terms[0].dtype.value}"
+        gives = UNSIGNED.get(terms[0].dtype, DataType.UI32)
+        return Operation(function, terms, gives, expr.span)
+    if row.gives == "same":
+        return _fold_constant(Operation(function, terms, own, expr.span))
+    if row.takes == ("any",):
+        return _conversion(row.gives, terms[0], expr.span)
+    return Operation(function, terms, row.gives, expr.span)
+
+
+def _conversion(to: DataType, term: Scalar, span: Span) -> Scalar:
+    """A number of any type in another: an integer becomes a float of 8 or 16 bits by way of f32."""
+    if to in INTEGERS:
+        name = to.value if term.dtype in INTEGERS else f"{to.value}.rz"
+        return Operation(name, (term,), to, span)
+    if term.dtype in INTEGERS and COMPUTES[to] is not to:
+        term = Operation(DataType.F32.value, (term,), DataType.F32, span)
+    return term if term.dtype is to else Operation(to.value, (term,), to, span)
+
+
+def _is_own_conversion(expr: ir.DExpr, of: TypeOf) -> bool:
+    """Tests whether it converts a value to the type that the value is stored in."""
+    if not isinstance(expr, ir.Apply) or FUNCTIONS[expr.function].takes != ("any",):
+        return False
+    (term,) = expr.arguments
+    constant = _own(term, of) is None
+    return not constant and FUNCTIONS[expr.function].gives is _stored_type(term, of)
+
+
+def _as_stored(expr: ir.DExpr, of: TypeOf) -> Scalar:
+    """The value as a variable of its own type has it."""
+    dtype = _stored_type(expr, of)
+    if isinstance(expr, ir.Apply) and _is_own_conversion(expr, of):
+        return _as_stored(expr.arguments[0], of)
+    if isinstance(expr, ir.Read):
+        return Element(expr.access, dtype)
+    typed = _typed(expr, COMPUTES[dtype], of)
+    return typed.term if isinstance(typed, Convert) and typed.term.dtype is dtype else typed
+
+
+def _of_constants(terms: tuple[ir.DExpr, ...]) -> DataType:
+    """The type of constants that meet no other: that of a plain number of CUDA C++."""
+    parts = (part for term in terms for part in data_parts(term))
+    values = [part.value for part in parts if isinstance(part, ir.Const)]
+    if any(isinstance(value, float) for value in values):
+        return DataType.F64
+    small = all(fits_type(value, DataType.I32) for value in values)
+    return DataType.I32 if small else DataType.I64
+
+
+def unfit_operand(made: Operation) -> Operand | None:
+    """The kind of an operand that an operation is not given."""
+    if made.function not in FUNCTIONS:
+        return None
+    for operand, term in zip(FUNCTIONS[made.function].takes, made.arguments, strict=True):
+        floating = term.dtype in FLOATS
+        if (operand in OF_INTEGERS and floating) or (operand in OF_FLOATS and not floating):
+            return operand
+        if operand == "word" and term.dtype not in (DataType.I32, DataType.UI32):
+            return operand
+    return None
 
 
 def converted(term: Scalar, dtype: DataType) -> Scalar:
@@ -230,16 +335,8 @@ def _integer(function: Function, values: list[int]) -> int | None:
             return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
         case "negate", [a]:
             return -a
-        case "min", [a, b]:
-            return min(a, b)
-        case "max", [a, b]:
-            return max(a, b)
-        case "relu", [a]:
-            return max(a, 0)
-        case "fma", [a, b, c]:
-            return a * b + c
-        case "select", [a, b, x, y]:
-            return x if a < b else y
+        case name, _ if (row := FUNCTIONS.get(name)) is not None and row.fold is not None:
+            return None if name in ("//", "%") and values[1] == 0 else row.fold(*values)
         case _:
             return None
 

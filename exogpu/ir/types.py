@@ -29,6 +29,7 @@ class DataType(Enum):
     I64 = "i64"
     UI8 = "ui8"
     UI16 = "ui16"
+    UI32 = "ui32"
     UI64 = "ui64"
 
     @property
@@ -41,8 +42,6 @@ EIGHTS: Final = frozenset({DataType.F8E4M3, DataType.F8E5M2})
 """Floating point of 8 bits."""
 
 FLOATS: Final = EIGHTS | {DataType.F16, DataType.BF16, DataType.F32, DataType.F64}
-INTEGERS: Final = frozenset({DataType.I32, DataType.I64})
-"""Types whose values `load_index` reads as indices."""
 """Floating point; the others are integers."""
 
 INDICES: Final = (DataType.I32, DataType.I64)

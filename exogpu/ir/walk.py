@@ -54,6 +54,24 @@ def declarations(proc: ir.Proc | ir.Instr) -> Mapping[Sym, Declaration]:
     return found
 
 
+def data_parts(expr: ir.DExpr) -> Iterator[ir.DExpr]:
+    """A data expression and all that it is made of, left to right."""
+    yield expr
+    match expr:
+        case ir.Const() | ir.Read():
+            pass
+        case ir.BinOp():
+            yield from data_parts(expr.left)
+            yield from data_parts(expr.right)
+        case ir.Negate():
+            yield from data_parts(expr.term)
+        case ir.Apply():
+            for argument in expr.arguments:
+                yield from data_parts(argument)
+        case _:
+            assert_never(expr)
+
+
 def reads(expr: ir.DExpr) -> Iterator[ir.Access]:
     """The accesses that a data expression reads, left to right."""
     match expr:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from exogpu.interpreter.values import apply
+from exogpu.interpreter.functions import apply
 from exogpu.ir.scalars import Function
 
 Numbers: TypeAlias = npt.NDArray[np.float64]

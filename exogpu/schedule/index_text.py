@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, assert_never
 
+from exogpu.frontend.scalar_calls import Named, named_function
 from exogpu.ir import nodes as ir
-from exogpu.ir.scalars import ARITY
 from exogpu.ir.types import Sym
 from exogpu.ir.walk import walk
 from exogpu.schedule.primitive import Unfit
@@ -261,9 +261,9 @@ def _data(node: ast.expr, known: Mapping[str, Sym], data: Mapping[str, Sym]) -> 
         case ast.BinOp() if type(node.op) in _OPERATORS:
             left, right = _data(node.left, known, data), _data(node.right, known, data)
             return ir.BinOp(_OPERATORS[type(node.op)], left, right)
-        case ast.Call(func=ast.Name(id=name), args=given) if ARITY.get(name) == len(given):
-            arguments = tuple(_data(a, known, data) for a in given)
-            return ir.Apply(name, arguments)  # type: ignore[arg-type]
+        case _ if isinstance(named := named_function(node), Named):
+            arguments = tuple(_data(a, known, data) for a in named.arguments)
+            return ir.Apply(named.function, arguments)
         case _:
             pass
     raise Unfit(f"`{ast.unparse(node)}` is no data expression here", remedy=_TEXT)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations, combinations_with_replacement, count
 
 from exogpu.ir.nodes import BExpr
-from exogpu.ir.scalars import INTEGERS, Constant, Convert, Operation
+from exogpu.ir.scalars import DIVISIONS, INTEGERS, Constant, Convert, Operation
 from exogpu.ir.walk import substitute_bool
 from exogpu.symbolic.encode.formulas import TRUE, conjunction_of, disjunction_of, opposite
 from exogpu.symbolic.steps import record
@@ -250,7 +250,7 @@ def draft_divisions(step: Step) -> Iterator[Draft]:
 def divides(program: record.Program, statement: record.Statement) -> bool:
     """Tests whether a statement divides integers by an expression that may be zero."""
     return any(
-        part.function == "/" and part.dtype in INTEGERS and not _is_nonzero(part.arguments[1])
+        part.function in DIVISIONS and part.dtype in INTEGERS and not _is_nonzero(part.arguments[1])
         for part in _operations(meaning(program, statement, count()))
     )
 

@@ -179,6 +179,8 @@ def _unknown(tree: Tree) -> Key:
             return f"x{tree.number}"
         case Constant():
             return f"{tree.value!r}:{tree.dtype.value}"
+        case Operation() if tree.function.startswith("bits."):
+            return _shape(tree)  # of no real number
         case Operation():
             terms = [_normal(one) for one in tree.arguments]  # type: ignore[arg-type]
             if tree.function in _EXCHANGED:

@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 
 from exogpu.ir.nodes import BExpr, CExpr, CVar, Int
 from exogpu.ir.render import isl_cond, isl_expr
-from exogpu.ir.scalars import ARITY
+from exogpu.ir.scalar_functions import ARITY
 from exogpu.ir.types import DataType
 from exogpu.symbolic.certificate import program_reader, strict_json
 from exogpu.symbolic.certificate.program_reader import formula

@@ -124,7 +124,7 @@ def meaning(program: record.Program, statement: record.Statement, reads: Iterato
                 return ir.BinOp(value.function, left, right)  # type: ignore[arg-type]
             case record.Formula():
                 terms = tuple(map(expression, value.terms))
-                return ir.Apply(value.function, terms)  # type: ignore[arg-type]
+                return ir.Apply(value.function, terms)
         raise AssertionError(value)
 
     typed_as = scalars.added_scalar if statement.kind == "+=" else scalars.assigned_scalar

@@ -29,6 +29,7 @@ NUMPY = {
     "i64": np.int64,
     "ui8": np.uint8,
     "ui16": np.uint16,
+    "ui32": np.uint32,
     "ui64": np.uint64,
     "f32": np.float32,
     "f64": np.float64,

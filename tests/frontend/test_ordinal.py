@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exogpu.api import proc
-from exogpu.interpreter.values import NAN_ORDINAL
+from exogpu.interpreter.functions import NAN_ORDINAL
 from exogpu.ir.nodes import Const, same_number
 
 

@@ -16,6 +16,7 @@ from exogpu.ir.nodes import (
     Access,
     Add,
     And,
+    Apply,
     Assign,
     BinOp,
     Compare,
@@ -80,6 +81,7 @@ def test_kernels_parse_back(kernel: Procedure) -> None:
 
 N = Sym("n")
 X = Sym("x")
+K = Sym("k")
 
 integers = st.integers(-9, 9)
 divisors = st.integers(1, 9)
@@ -107,8 +109,26 @@ data = st.recursive(
     lambda inner: st.one_of(
         st.builds(BinOp, st.sampled_from("+-*/"), inner, inner | st.integers(0, 9).map(Const)),
         st.builds(Negate, inner),
+        st.builds(
+            lambda name, a: Apply(name, (a,)), st.sampled_from(["floor", "f16", "fast_exp"]), inner
+        ),
     ),
     max_leaves=6,
+)
+integers_of_data = st.recursive(
+    st.integers(0, 9).map(lambda n: Read(Access(K, (Point(Int(n)),)))),
+    lambda inner: st.one_of(
+        st.builds(BinOp, st.sampled_from("+-*/"), inner, inner | st.integers(1, 9).map(Const)),
+        st.builds(Negate, inner),
+        st.builds(
+            lambda name, a, b: Apply(name, (a, b)),
+            st.sampled_from(["&", "|", "^", "<<", ">>", "//", "%", "min"]),
+            inner,
+            inner | st.integers(1, 9).map(Const),
+        ),
+        st.builds(lambda name, a: Apply(name, (a,)), st.sampled_from(["~", "clz", "i8"]), inner),
+    ),
+    max_leaves=8,
 )
 
 
@@ -121,6 +141,14 @@ def test_expressions_parse_back(condition, index, value) -> None:
         DataParam(X, DataType.F32, (CVar(N),), DRAM),
     )
     made = Proc("p", params, (), body)
+    assert shape(parse_back(print_proc(made)).ir, {}) == shape(made, {})
+
+
+@settings(max_examples=150, derandomize=True, deadline=None)
+@given(integers_of_data)
+def test_operators_of_integers_parse_back(value) -> None:
+    params = (DataParam(K, DataType.I32, (Int(10),), DRAM),)
+    made = Proc("p", params, (), (Assign(Access(K, (Point(Int(0)),)), value),))
     assert shape(parse_back(print_proc(made)).ir, {}) == shape(made, {})
 
 

@@ -17,7 +17,7 @@ from tests.texts import made
 
 pytestmark = pytest.mark.slow
 
-INTEGERS = ("i8", "ui8", "ui16", "i32", "i64", "ui64")
+INTEGERS = ("i8", "ui8", "ui16", "ui32", "i32", "i64", "ui64")
 FLOATS = ("f16", "f32", "f64")
 
 

@@ -60,9 +60,8 @@ PARSING: Final[dict[str, tuple[str, str, str, str]]] = {
     ),
     "P109": (
         "this is no data expression",
-        "Data expressions are constants, elements of variables, + - * / and unary minus, and the "
-        "functions min, max, exp, exp2, log, sqrt, rsqrt, tanh, sigmoid, erf, relu, fma, "
-        "ordinal, tf32 and select(a, b, x, y), which is x if a < b else y.",
+        "Data expressions are constants, elements of variables, + - * / // % & | ^ << >>, unary - "
+        "and ~, conversions such as f32(x), and functions, which the page of the language lists.",
         "y[i] = sinh(x[i])",
         "y[i] = (exp(x[i]) - exp(-x[i])) / 2",
     ),

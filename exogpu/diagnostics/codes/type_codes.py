@@ -59,15 +59,16 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "T209": (
         "a data function has the wrong number of arguments",
         "min and max take two arguments, exp, sqrt and relu one, select four: select(a, b, x, y) "
-        "is x if a < b else y.",
+        "is x if a < b else y.  Conversions to integers take a rounding too: i32(x, rm).",
         "y[i] = max(x[i])",
         "y[i] = max(x[i], 0.0)",
     ),
     "T210": (
         "precisions do not agree",
-        "Integers and floating point are not mixed; nothing converts between them silently.",
-        "n[i] = 0.5  # n: i32[8]",
-        "x[i] = 0.5  # x: f32[8]",
+        "Integers and floating point are not mixed; nothing converts between them silently, and "
+        "a type, called, does: f32(n), i32(x).",
+        "n[i] = x[i] * 2  # n: i32[8], x: f32[8]",
+        "n[i] = i32(x[i] * 2)",
     ),
     "T211": (
         "this is no data type",

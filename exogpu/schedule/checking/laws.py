@@ -215,7 +215,7 @@ def _divisors(value: _Value) -> frozenset[str]:
         case scalars.Operation():
             found = frozenset[str]().union(*map(_divisors, value.arguments))  # type: ignore[arg-type]
             divisor = value.arguments[-1]
-            divided = value.function == "/" and value.dtype in scalars.INTEGERS
+            divided = value.function in scalars.DIVISIONS and value.dtype in scalars.INTEGERS
             if divided and not (isinstance(divisor, scalars.Constant) and divisor.value):
                 found |= {_law_text(divisor)}  # type: ignore[arg-type]
             return found
@@ -267,6 +267,8 @@ def _has_floats(value: _Value) -> bool:
             return False
 
 
+_ARITHMETIC: Final = ("+", "-", "negate", "*", "/")
+
 _Monomial: TypeAlias = tuple[str, ...]
 _Polynomial: TypeAlias = dict[_Monomial, Fraction]
 
@@ -279,7 +281,9 @@ def _polynomial(value: _Value, bits: int) -> _Polynomial:
             return _wrapped({(): Fraction(value.value)}, bits)
         case scalars.Operation() if any(map(_is_infinite, (value, *value.arguments))):
             return {(_key(value),): Fraction(1)}
-        case scalars.Operation() if _bits(value.dtype) == 0 or 0 < bits <= _bits(value.dtype):
+        case scalars.Operation() if value.function in _ARITHMETIC and (
+            _bits(value.dtype) == 0 or 0 < bits <= _bits(value.dtype)
+        ):
             terms = [_polynomial(a, bits) for a in value.arguments[:2]]  # type: ignore[arg-type]
             match value.function:
                 case "+":
@@ -349,6 +353,8 @@ def _key(value: _Value) -> str:
                 raise Unlawful("it computes with infinity, which is no real number")
             # In its own type, which is narrower than that around it.
             return f"({_law_text(value)}) {value.dtype.value}"
+        case scalars.Operation() if value.function.startswith("bits."):
+            return repr(value)  # of no real number
         case scalars.Operation():
             given = [_law_text(a) for a in value.arguments]  # type: ignore[arg-type]
             if value.function in ("min", "max"):

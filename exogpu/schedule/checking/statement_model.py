@@ -197,7 +197,7 @@ def divides(place: Place, variables: Mapping[Sym, Variable]) -> bool:
     """Tests whether a statement divides integers by an expression that may be zero."""
     return any(
         isinstance(part, scalars.Operation)
-        and part.function == "/"
+        and part.function in scalars.DIVISIONS
         and part.dtype in scalars.INTEGERS
         and not _is_nonzero(part.arguments[1], place.constants)
         for part in scalars.parts(_typed(place, variables))

@@ -39,10 +39,38 @@ def data_expressions(x: f32[4], h: f16[4], k: i32[4]):
     x[0] = k[0]  # expect: T210
     x[0] = x[1] + k[1]  # expect: T210
     x[0] = min(x[1])  # expect: T209
-    x[0] = x[1] % 2  # expect: P109
+    x[0] = x[1] % 2  # expect: T210
+    x[0] = x[1] ** 2  # expect: P109
     x[0] = "text"  # expect: T208
     x[0] *= 2  # expect: P112
     x[0] += 2
+
+
+@proc
+def functions_of_integers(x: f32[4], h: bf16[4], k: i32[4], u: ui32[4], w: i64[4], d: f64[4]):
+    x[0] = f32(k[0]) + f32(u[0] >> 3 & 15)
+    k[0] = i32(x[0], rm) + i32(x[1]) + i32(w[0] // 3 % 5) + ~k[1]
+    u[0] = bits(x[0]) ^ ui32(bits(h[0])) << 16 | lop3(u[0], u[1], 7, 0xE8)
+    h[0] = from_bits(k[0], bf16)
+    x[0] = bf16(k[0])
+    k[0] = x[0]  # expect: T210
+    k[0] = k[1] & x[0]  # expect: T210
+    x[0] = sqrt(k[0])  # expect: T210
+    x[0] = fast_exp(d[0])  # expect: T210
+    u[0] = bits(k[0])  # expect: T210
+    x[0] = from_bits(x[1], f32)  # expect: T210
+    k[0] = mul_hi(w[0], w[1])  # expect: T210
+    k[0] = i32(x[0], ra)  # expect: T209
+    k[0] = i32(k[1], rz)  # expect: T210
+    x[0] = f32(d[0], rz)  # expect: T209
+    x[0] = from_bits(k[0])  # expect: T209
+    k[0] = lop3(k[0], k[1], k[2], 256)  # expect: T208
+    k[0] = lop3(k[0], k[1], k[2], k[3])  # expect: T208
+    k[0] = k[1] // 0  # expect: T247
+    k[0] = k[1] % 0  # expect: T247
+    x[0] = x[1] << 2  # expect: T210
+    x[0] = x[1] + ~3 + (1 << 4)
+    x[0] = popcount(2.5)  # expect: T210
 
 
 @proc
