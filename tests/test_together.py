@@ -23,7 +23,7 @@ from exogpu.symbolic.partition import Share, Topic, dealt, shares, topics, weigh
 from exogpu.symbolic.prove import prove
 from exogpu.symbolic.search.analysis import Analysis, analyse
 from exogpu.symbolic.search.witness_builder import Seeker
-from tests.kernels.test_grouped import changed
+from tests.kernels.altered_modules import changed
 
 KERNELS = {
     "resident": gemm_sm90.KERNELS["gemm_sm90_1x1_128x256_resident"],
