@@ -50,8 +50,8 @@ integration runs all others, and every eighth of those that are slow; `make test
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the further cases of each test, which are of one kind with the case before them, and
-    those of slow ones as long.  Pages of the documentation say each something else."""
+    """Marks the further cases of each test as left to CI, since they are of one kind, and those of
+    slow tests as long.  Pages of the documentation say each something else."""
     cases: Counter[tuple[str, str, bool]] = Counter()
     for item in items:
         if item.get_closest_marker("long") is not None:
@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         slow = item.get_closest_marker("slow") is not None
         test = item.location[0], getattr(item, "originalname", item.name), slow
         if cases[test] % EACH:
-            item.add_marker(pytest.mark.further)
+            item.add_marker(pytest.mark.ci)
             if slow and not item.path.name.startswith("test_docs"):
                 item.add_marker(pytest.mark.long)
         cases[test] += 1

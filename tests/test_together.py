@@ -50,6 +50,7 @@ def proof(kernel: Procedure, jobs: int, monkeypatch: pytest.MonkeyPatch) -> Proo
 
 
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.ci
 def test_a_proof_does_not_depend_on_how_many_processes_make_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_refutation_does_not_depend_on_it_either(
 
 
 @pytest.mark.parametrize("ending", ["crashes", "raises"])
+@pytest.mark.ci
 def test_what_a_helper_does_not_do_is_done_without_it(
     ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

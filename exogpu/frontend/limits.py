@@ -8,10 +8,10 @@ refused here, with its place.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, lru_cache
-from typing import Final
+from typing import Final, cast
 
 from exogpu.diagnostics.errors import Diagnostic, Span
 from exogpu.frontend.source import Source
@@ -214,7 +214,7 @@ def _exceeds(waiting: list[object], deepest: int, most: int) -> bool:
 def _parts(node: object) -> tuple[object, ...]:
     if isinstance(node, tuple):
         return node
-    return tuple(getattr(node, name) for name in _part_names(type(node)))
+    return tuple(getattr(node, name) for name in _part_names(cast("Hashable", type(node))))
 
 
 @cache

@@ -131,4 +131,5 @@ def _compiled(node: ast.expr) -> CodeType:
     expression = ast.Expression(node)
     ast.fix_missing_locations(expression)
     flags = __future__.annotations.compiler_flag
-    return compile(expression, "<metaprogramming>", "eval", flags=flags)
+    code: CodeType = compile(expression, "<metaprogramming>", "eval", flags=flags)
+    return code
