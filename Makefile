@@ -32,7 +32,7 @@ demo: $(INSTALLED)
 	$(BIN)/exogpu demo -o build/demo
 
 test: $(INSTALLED)
-	$(PYTEST) -m "not slow" $(PYTEST_FLAGS)
+	$(PYTEST) -m "not slow and not ci" $(PYTEST_FLAGS)
 
 test-all: $(INSTALLED)
 	$(PYTEST) -m "not long" $(PYTEST_FLAGS)

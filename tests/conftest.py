@@ -33,6 +33,9 @@ pytest.register_assert_rewrite("tests.machine.decisions", "tests.machine.pitfall
 # The tests share the processors already; `test_together.py` says otherwise.
 os.environ[VARIABLE] = "1"
 
+# A fifth of the tests' time, and as much of their collection, went to looking for garbage.
+gc.set_threshold(50_000, 20, 100)
+
 isl.LOUD = smt.LOUD = refutation.LOUD = True
 
 
@@ -41,30 +44,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 EACH: Final = 8
-"""Of the slow cases of one test continuous integration runs every eighth; `make test-long` runs the
-others."""
+"""Of the cases of one test `make test` runs every eighth, the first among them.  Continuous
+integration runs all others, and every eighth of those that are slow; `make test-long` the rest."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the slow cases that are left to `make test-long`: those of a test are of one kind, but
-    for pages of the documentation, each of which says something else."""
-    cases: Counter[tuple[str, str]] = Counter()
+    """Marks the further cases of each test as left to CI, since they are of one kind, and those of
+    slow tests as long.  Pages of the documentation say each something else."""
+    cases: Counter[tuple[str, str, bool]] = Counter()
     for item in items:
-        if item.get_closest_marker("slow") is None or item.path.name.startswith("test_docs"):
-            continue
-        test = item.location[0], getattr(item, "originalname", item.name)
+        if item.get_closest_marker("long") is not None:
+            item.add_marker(pytest.mark.slow)
+        slow = item.get_closest_marker("slow") is not None
+        test = item.location[0], getattr(item, "originalname", item.name), slow
         if cases[test] % EACH:
-            item.add_marker(pytest.mark.long)
+            item.add_marker(pytest.mark.ci)
+            if slow and not item.path.name.startswith("test_docs"):
+                item.add_marker(pytest.mark.long)
         cases[test] += 1
 
 
 def pytest_collection_finish() -> None:
-    """Collects garbage a fifth as often: a fifth of the tests' time went there, and the modules and
-    programs that live on are many."""
+    """Looks no more for garbage among the modules and programs that live on: they are many."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
 
 
 @pytest.fixture(scope="session")

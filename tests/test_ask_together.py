@@ -46,6 +46,7 @@ def test_in_tests_what_cannot_be_read_is_raised(monkeypatch: pytest.MonkeyPatch)
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(sorted(SCRIPTS)), max_size=20))
+@pytest.mark.slow
 def test_the_answers_are_those_of_each_alone(names: list[str]) -> None:
     scripts = [SCRIPTS[name] for name in names]
     together = [reply.word for reply in smt.ask_together(scripts)]

@@ -49,6 +49,7 @@ def test_a_certificate_is_confirmed(folder: Path) -> None:
     assert found.solvers == (f"z3 {smt.z3_version()}",)
 
 
+@pytest.mark.slow
 def test_obligations_may_hold_by_the_rules_alone(tmp_path: Path) -> None:
     kernel = SPLITK["gemm_splitk_sm90_1x1_128x256"]
     write_certificate(tmp_path, kernel, proved(kernel))
@@ -82,6 +83,7 @@ def test_coverage_asks_for_what_the_prover_makes(procedure: Procedure) -> None:
     assert needs(procedure.amir().to_json()).all == made
 
 
+@pytest.mark.slow
 def test_the_bytes_do_not_depend_on_the_process(tmp_path: Path) -> None:
     """Another hash seed, other modules and procedures before it: the same certificate."""
     script = (

@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 from exogpu.diagnostics.codes import CODES
 
 ROOT = Path(__file__).parent.parent
@@ -26,6 +28,7 @@ def codes_in_use() -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_every_code_in_use_is_registered():
     assert not {code: place for code, place in codes_in_use().items() if code not in CODES}
 

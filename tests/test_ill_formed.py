@@ -129,6 +129,7 @@ def test_where_nothing_is_well_formed_why_says_what_is_wrong(tmp_path: Path) -> 
     assert shown.exit_code == 2 and "elsewhere" in shown.output
 
 
+@pytest.mark.slow
 def test_a_script_that_uses_others_goes_on(module, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(TEXT + "\nprint(good.check().word)\n")
     ran = subprocess.run(

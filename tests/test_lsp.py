@@ -297,6 +297,7 @@ MISBEHAVING = {
 }
 
 
+@pytest.mark.slow
 def test_a_file_that_ends_its_process_is_survived(own: Client) -> None:
     own.open("bad.py", SAFE)
     for text, said in MISBEHAVING.values():

@@ -204,6 +204,7 @@ def test_headings_tell_claims_apart() -> None:
 
 
 @pytest.mark.parametrize("kernel", ["gemv", "gemm_sm90_2x1_128x256"])
+@pytest.mark.ci
 def test_scripts_of_kernels_are_read(kernel: str) -> None:
     (unit,) = load(f"exogpu.kernels::{kernel}")
     assert unit.procedure is not None

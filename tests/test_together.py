@@ -23,7 +23,7 @@ from exogpu.symbolic.partition import Share, Topic, dealt, shares, topics, weigh
 from exogpu.symbolic.prove import prove
 from exogpu.symbolic.search.analysis import Analysis, analyse
 from exogpu.symbolic.search.witness_builder import Seeker
-from tests.kernels.test_grouped import changed
+from tests.kernels.altered_modules import changed
 
 KERNELS = {
     "resident": gemm_sm90.KERNELS["gemm_sm90_1x1_128x256_resident"],
@@ -50,6 +50,7 @@ def proof(kernel: Procedure, jobs: int, monkeypatch: pytest.MonkeyPatch) -> Proo
 
 
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.ci
 def test_a_proof_does_not_depend_on_how_many_processes_make_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_refutation_does_not_depend_on_it_either(
 
 
 @pytest.mark.parametrize("ending", ["crashes", "raises"])
+@pytest.mark.ci
 def test_what_a_helper_does_not_do_is_done_without_it(
     ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def mypy(python: Path, folder: Path, text: str, plugin: bool = True) -> list[str
     return [json.loads(line)["code"] for line in found.stdout.splitlines() if line[:1] == "{"]
 
 
+@pytest.mark.ci
 def test_mypy_finds_an_editable_install_and_no_fault_in_kernels(python: Path, tmp_path) -> None:
     assert mypy(python, tmp_path, ONCE) == []
     # The Python around them is checked, and what they make.

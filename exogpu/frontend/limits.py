@@ -8,10 +8,10 @@ refused here, with its place.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import lru_cache
-from typing import Final
+from functools import cache, lru_cache
+from typing import Final, cast
 
 from exogpu.diagnostics.errors import Diagnostic, Span
 from exogpu.frontend.source import Source
@@ -87,19 +87,23 @@ def is_name(name: object) -> bool:
     return isinstance(name, str) and name.isascii() and name.isidentifier()
 
 
-def _bound_names(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, str]]:
-    """The names that the procedure itself binds, not those that it takes from Python."""
-    yield function, function.name
+@lru_cache(maxsize=64)
+def _bound_names(function: ast.FunctionDef) -> tuple[tuple[ast.AST, str], ...]:
+    """Returns the names that the procedure itself binds, not those that it takes from Python;
+    cached, since the kernels of many configurations are one function."""
+    found: list[tuple[ast.AST, str]] = [(function, function.name)]
     for node in ast.walk(function):
         match node:
             case ast.arg(arg=name):
-                yield node, name
+                found.append((node, name))
             case ast.Name(id=name, ctx=ast.Store()):
-                yield node, name
+                found.append((node, name))
             case _:
                 pass
+    return tuple(found)
 
 
+@lru_cache(maxsize=64)
 def _too_deep(function: ast.FunctionDef) -> ast.stmt | ast.arg | None:
     """The innermost statement or parameter that has a node below the limit."""
     return next((place for _, depth, place in _nested(function) if depth > DEPTH), None)
@@ -212,9 +216,15 @@ def _exceeds(waiting: list[object], deepest: int, most: int) -> bool:
 def _parts(node: object) -> tuple[object, ...]:
     if isinstance(node, tuple):
         return node
-    if is_dataclass(node):
-        return tuple(getattr(node, f.name) for f in fields(node) if f.name not in _OTHERS)
-    return ()
+    return tuple(getattr(node, name) for name in _part_names(cast("Hashable", type(node))))
+
+
+@cache
+def _part_names(kind: type) -> tuple[str, ...]:
+    """Returns the fields of a class that hold parts; none of what is no dataclass."""
+    return (
+        tuple(f.name for f in fields(kind) if f.name not in _OTHERS) if is_dataclass(kind) else ()
+    )
 
 
 def large_when_inlined(proc: Proc) -> Diagnostic:

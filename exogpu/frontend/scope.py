@@ -7,6 +7,7 @@ from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias, cast
 
 from exogpu.diagnostics.errors import Diagnostic, InternalError, Note, Span, UnfitError
@@ -196,10 +197,7 @@ class Context:
 
     def is_python(self, node: ast.AST) -> bool:
         """Tests whether an expression reads no variable of the language: metaprogramming."""
-        return not any(
-            isinstance(n, ast.Name) and not isinstance(self.lookup(n.id), Constant | None)
-            for n in ast.walk(node)
-        )
+        return all(isinstance(self.lookup(name), Constant | None) for name in _names_read(node))
 
     def python_names(self) -> Mapping[str, object]:
         """The Python names that metaprogramming sees here."""
@@ -234,6 +232,12 @@ class Context:
             if _divides(node) and "float" in str(error):
                 remedy = "Python evaluates this, where / gives a float: write //"
             raise self.reject("P103", message, node, remedy) from None
+
+
+@lru_cache(maxsize=16384)
+def _names_read(node: ast.AST) -> tuple[str, ...]:
+    """Returns the names in an expression; cached, since each of its parts asks again."""
+    return tuple(one.id for one in ast.walk(node) if isinstance(one, ast.Name))
 
 
 def _divides(node: ast.expr) -> bool:

@@ -45,12 +45,20 @@ def span_of(node: ast.AST, file: str, lines: tuple[str, ...]) -> Span:
 
 
 def _characters(line: str, utf8_offset: int) -> int:
+    if line.isascii():
+        return min(utf8_offset, len(line))
     return len(line.encode()[:utf8_offset].decode(errors="replace"))
 
 
 @lru_cache(maxsize=64)
-def _tree(text: str) -> ast.Module:
-    return ast.parse(text)
+def _definitions(text: str) -> Mapping[tuple[str, int], ast.FunctionDef]:
+    """Returns the functions of a file by name and first line, which may be that of a decorator."""
+    found: dict[tuple[str, int], ast.FunctionDef] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            for line in (node.lineno, *(d.lineno for d in node.decorator_list)):
+                found.setdefault((node.name, line), node)
+    return found
 
 
 def source_of(function: Callable[..., object], frame: FrameType | None) -> Source:
@@ -71,13 +79,11 @@ def source_of(function: Callable[..., object], frame: FrameType | None) -> Sourc
         raise ExoGpuError([Diagnostic("P101", message, place, "decorate a def of a file")])
     file, first = code.co_filename, code.co_firstlineno
     lines = tuple(linecache.getlines(file))
-    for node in ast.walk(_tree("".join(lines))) if lines else ():
-        if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
-            starts = {node.lineno, *(d.lineno for d in node.decorator_list)}
-            if first in starts:
-                plain = getattr(function, "__func__", function)  # of a method
-                assert isinstance(plain, FunctionType)
-                return Source(node, file, lines, _names(plain, frame))
+    node = _definitions("".join(lines)).get((function.__name__, first)) if lines else None
+    if node is not None:
+        plain = getattr(function, "__func__", function)  # of a method
+        assert isinstance(plain, FunctionType)
+        return Source(node, file, lines, _names(plain, frame))
     message, remedy = _unread(function, code, bool(lines))
     text = lines[first - 1].rstrip("\n") if first <= len(lines) else ""
     start = len(text) - len(text.lstrip()) + 1
@@ -116,8 +122,14 @@ def _names(function: FunctionType, frame: FrameType | None) -> Mapping[str, obje
 
 def python_value(node: ast.expr, names: Mapping[str, object]) -> object:
     """The value of a metaprogramming expression; whatever it raises is the caller's to report."""
+    return eval(_compiled(node), {}, names)  # evaluating the user's own Python is the point
+
+
+@lru_cache(maxsize=4096)
+def _compiled(node: ast.expr) -> CodeType:
+    """Returns the code of an expression; cached, since a macro is expanded often."""
     expression = ast.Expression(node)
     ast.fix_missing_locations(expression)
     flags = __future__.annotations.compiler_flag
-    code = compile(expression, "<metaprogramming>", "eval", flags=flags)
-    return eval(code, {}, names)  # evaluating the user's own Python is the point
+    code: CodeType = compile(expression, "<metaprogramming>", "eval", flags=flags)
+    return code

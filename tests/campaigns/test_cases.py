@@ -80,6 +80,7 @@ def test_another_campaigns_journal_is_not_taken_up():
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.ci
 def test_a_cluster_whose_worker_is_killed_loses_nothing(monkeypatch):
     distributed = pytest.importorskip("distributed")
     monkeypatch.setenv("PYTHONPATH", str(cases.ROOT))

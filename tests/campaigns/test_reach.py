@@ -26,6 +26,7 @@ def test_shares_are_of_a_hundred() -> None:
     assert sum(REACH.values()) == 100
 
 
+@pytest.mark.ci
 def test_every_feature_is_in_some_programs() -> None:
     found = (generate.generated(shape, n) for shape in generate.SHAPES for n in range(15))
     assert not FEATURES - frozenset().union(*(program.features for program in found))

@@ -30,6 +30,7 @@ def test_a_warp_counts_for_its_threads(name):
     assert re.search(r"if \(lane == 0\)\n\s+mbarrier_arrive_expect_tx<", kernel)
 
 
+@pytest.mark.slow
 def test_the_command_line_has_it_and_the_manifest_says_so(tmp_path):
     name = "gemm_sm90_1x1_128x256"
     words = ["compile", f"exogpu.kernels.gemm_sm90::{name}", "--unchecked", "-o"]

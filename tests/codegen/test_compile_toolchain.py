@@ -202,6 +202,7 @@ def test_wheels_come_before_the_system(nothing, tmp_path):
 # --- the doctor ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_doctor_says_what_is_missing_and_how_to_get_it(nothing):
     found = {f.part: f for f in doctor.examine()}
     for part in ("NVRTC", "nvcc", "ptxas", "nvdisasm", "cuobjdump"):

@@ -205,6 +205,7 @@ TILES = [make_tile(f8e4m3, 32), make_tile(f8e5m2, 64), make_tile(f8e4m3, 128, 25
 
 @needs_compiler
 @pytest.mark.parametrize("kernel", TILES, ids=lambda k: k.name)
+@pytest.mark.ci
 def test_a_tile(kernel: Procedure, builds) -> None:
     assert kernel.check().word == "proved"
     made, manifest = kernel.emit()

@@ -121,6 +121,7 @@ def instances(bounds, values=VALUES):
     suppress_health_check=list(HealthCheck),
 )
 @given(cases())
+@pytest.mark.slow
 def test_where_the_limits_hold_the_text_is_exact(tmp_path_factory, case):
     bounds, found = case
     assume(any(instances(bounds)))  # no loop is always empty

@@ -79,6 +79,7 @@ def wrong(kernel: Procedure, source: str, manifest, folder, order=ORDERS[0]) -> 
 
 @needs_compiler
 @pytest.mark.parametrize("kernel", TILES, ids=lambda k: k.name)
+@pytest.mark.ci
 def test_right(kernel: Procedure, builds) -> None:
     assert kernel.check().word == "proved"
     made, manifest = kernel.emit()

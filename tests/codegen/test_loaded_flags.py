@@ -21,6 +21,7 @@ def awaits(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("unread", [False, True])
+@pytest.mark.ci
 def test_an_await_counts_by_the_value_that_the_proof_names(unread, tmp_path):
     """A value that the Await does not read, and a loop inside the value's block, change nothing."""
 
@@ -88,6 +89,7 @@ def test_a_value_that_has_no_name_at_the_await_is_refused():
         kernel.emit()
 
 
+@pytest.mark.slow
 def test_a_flag_that_a_table_names_is_awaited_by_its_number(tmp_path):
     """One Arrive on each flag, whichever the table names; else nothing is emitted."""
     tables = Path(__file__).parent.parent / "cases" / "verdicts" / "tables.py"

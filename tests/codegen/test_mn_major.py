@@ -41,6 +41,7 @@ def wrong(procedure: Procedure, source: str, manifest, folder) -> str:
 
 @needs_compiler
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
+@pytest.mark.ci
 def test_right(kernel, builds) -> None:
     assert kernel.check().word == "proved"
     made, manifest = kernel.emit()

@@ -62,6 +62,7 @@ def near(values: np.ndarray) -> np.ndarray:
 
 @needs_compiler
 @pytest.mark.parametrize("depth", [4, 8])
+@pytest.mark.ci
 def test_what_is_read_back_is_what_was_loaded(depth: int, builds) -> None:
     procedure = make_product(depth)
     assert procedure.check().word == "proved"

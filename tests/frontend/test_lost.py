@@ -205,6 +205,7 @@ def chain(length: int, argument: str) -> str:
     )
 
 
+@pytest.mark.slow
 def test_deep_chains_of_calls_are_refused(tmp_path: Path) -> None:
     (tmp_path / "chain.py").write_text(chain(102, "n"))
     found = loaded(tmp_path / "chain.py")

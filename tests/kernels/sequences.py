@@ -17,7 +17,7 @@ from exogpu.api import Procedure
 from exogpu.hw.language import f16
 from exogpu.kernels import attention_loads, attention_sm90, attention_softmax, attention_task
 from exogpu.kernels.grouped_tiles import make_tiles
-from tests.kernels.test_grouped import changed
+from tests.kernels.altered_modules import changed
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 

@@ -10,8 +10,8 @@ import pytest
 from exogpu.kernels import gemm_alternating_sm90, gemm_sm90, gemm_splitk_sm90
 from exogpu.kernels.gemm_alternating_sm90 import KERNELS, make_gemm_alternating
 from exogpu.kernels.gemm_splitk_sm90 import staged_columns
-from tests.kernels.test_grouped import changed
-from tests.kernels.test_values import close, near, random
+from tests.kernels.altered_modules import changed
+from tests.kernels.random_operands import close, near, random
 
 WRONG = {
     "a slice is added before it is staged": (

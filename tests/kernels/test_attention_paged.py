@@ -134,6 +134,7 @@ def test_emitted_in_orders(batch: dict[str, Any], builds: Path) -> None:
         assert not Batch(**batch).emulated(order, builds)
 
 
+@pytest.mark.slow
 def test_names_of_all() -> None:
     names = {
         make_attention(D, causal=causal, G=G, dtype=dtype, page=page).name

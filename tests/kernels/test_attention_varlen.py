@@ -33,6 +33,7 @@ def test_each_sequence_attends_to_itself(batch: dict[str, Any]) -> None:
     assert not Batch(**batch).run()
 
 
+@pytest.mark.slow
 def test_one_sequence_is_the_fixed_length() -> None:
     """To the last bit, causal too."""
     for causal in (False, True):

@@ -62,5 +62,6 @@ def test_attention_is_the_weighted_sum(D, causal, G, H, S):
     [make_gemm_fused(1, 1, 128, 256), make_attention(128), make_attention(64, causal=True, G=4)],
     ids=lambda k: k.name,
 )
+@pytest.mark.ci
 def test_proved_for_all_sizes(kernel):
     assert kernel.check().word == "proved"

@@ -97,6 +97,7 @@ def test_what_the_kernels_compute(activation, bias, residual):
     assert np.allclose(arrays["C"], wanted, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_does_not_ship_is_proved():
     made = gemm_fused_sm90.make_gemm_fused(1, 1, 128, 64, activation="silu", residual=True)
     assert made.check().word == "proved"

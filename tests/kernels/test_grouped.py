@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
-from types import ModuleType
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,6 +17,8 @@ from exogpu.kernels.grouped_tiles import make_tiles
 from exogpu.kernels.histogram_bins import make_histogram
 from exogpu.kernels.rows_by_index import make_gather, make_scatter
 from exogpu.pipeline.limited_check import SMALLER
+from tests.kernels.altered_modules import changed
+from tests.kernels.group_tiles import offsets_of, tiles_of
 
 COUNTS = ([5, 0, 130], [128, 64], [0, 0, 1], [129], [3, 1, 0, 2, 256])
 """Rows of each group."""
@@ -28,23 +27,6 @@ ROWS = {
     "gather any": make_gather("f32", vectors=False),
     "scatter": make_scatter("f32"),
 }
-
-
-def tiles_of(counts: list[int], rows: int = 128) -> tuple[np.ndarray, np.ndarray, int]:
-    """Where tiles begin, their groups, and how many have rows: a tile after the other."""
-    cuts, groups, at = [], [], 0
-    for g, count in enumerate(counts):
-        for first in range(at, at + count, rows):
-            cuts.append(first)
-            groups.append(g)
-        at += count
-    used, most = len(cuts), at // rows + len(counts)
-    cuts += [at] * (most + 1 - used)
-    return np.array(cuts, np.int32), np.array(groups, np.int32), used
-
-
-def offsets_of(counts: list[int]) -> np.ndarray:
-    return np.array([0, *np.cumsum(counts)], np.int32)
 
 
 # --- the tiles ------------------------------------------------------------------------------
@@ -96,21 +78,6 @@ def test_proved_for_all_sizes(kernel, assumed: str) -> None:
     verdict = kernel.check()
     assert verdict.word == "proved" and not verdict.warnings
     assert assumed in str(verdict) and ("assuming" in str(verdict)) == bool(assumed)
-
-
-def changed(module: ModuleType, old: str, new: str, folder: Path) -> ModuleType:
-    """The module with one text in the place of another."""
-    assert module.__file__ is not None
-    source = Path(module.__file__)
-    text = source.read_text()
-    assert old in text
-    file = folder / source.name
-    file.write_text(text.replace(old, new))
-    found = ModuleType("changed")
-    found.__file__ = str(file)
-    with patch.dict(sys.modules, {found.__name__: found}):  # dataclasses look their module up
-        exec(compile(file.read_text(), str(file), "exec"), vars(found))
-    return found
 
 
 MISTAKES = {

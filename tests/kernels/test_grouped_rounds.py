@@ -10,7 +10,8 @@ import pytest
 from exogpu.kernels import grouped_rounds
 from exogpu.kernels.array_arguments import AT_ONCE
 from exogpu.kernels.grouped_rounds import BAND, make_rounds
-from tests.kernels.test_grouped import changed, offsets_of, tiles_of
+from tests.kernels.altered_modules import changed
+from tests.kernels.group_tiles import offsets_of, tiles_of
 
 ROUNDS = make_rounds(128)
 

@@ -10,7 +10,7 @@ import pytest
 from exogpu.hw.language import bf16, f32
 from exogpu.kernels import gemm_sm90
 from exogpu.kernels.gemm_sm90 import make_gemm
-from tests.kernels.test_grouped import changed
+from tests.kernels.altered_modules import changed
 
 RIGHT = [(1, 1, 64, 64, 3, 1), (2, 1, 128, 64, 3, 2), (1, 2, 64, 32, 2, 1)]
 """Clusters too, of which none ships."""

@@ -5,29 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from exogpu.interpreter import round_bf16, round_tf32
+from exogpu.interpreter import round_bf16
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS as GEMM
 from exogpu.kernels.gemm_splitk_sm90 import KERNELS as SPLITK
 from exogpu.kernels.gemv_f32 import gemv
-
-rng = np.random.default_rng(20)
-
-
-def random(*shape: int) -> np.ndarray:
-    return rng.standard_normal(shape, dtype=np.float32)
-
-
-def near(x: np.ndarray) -> np.ndarray:
-    """As the loads round it, wide enough for exact products."""
-    return round_tf32(x).astype(np.float64)
-
-
-def close(found: np.ndarray, exact: np.ndarray, terms: int) -> None:
-    # Rounding of a sum of `terms` products of order 1 in float32, in any order.
-    assert found.dtype == np.float32
-    assert not np.isnan(found).any()
-    assert np.abs(found - exact).max() <= 4 * terms * np.finfo(np.float32).eps
+from tests.kernels.random_operands import close, near, random
 
 
 @pytest.mark.parametrize("name", GEMM)

@@ -3,6 +3,8 @@ their own, as the branches of a CUDA kernel have."""
 
 from __future__ import annotations
 
+import pytest
+
 from exogpu import CudaWarpConfig, bf16, macro, proc
 from exogpu.diagnostics.hazards import HazardKind
 from exogpu.isa.sm90 import Sm90_store_D, Sm90_tma_load, Sm90_wgmma_f16, Sm90_zero_scale_d
@@ -270,6 +272,7 @@ def two_consumers(
             Fence(cuda_in_order, cuda_in_order)
 
 
+@pytest.mark.slow
 def test_an_arrive_of_a_macro_is_moved_wherever_it_is_read() -> None:
     hazards = two_consumers.check().hazards
     assert hazards and all(h.help.startswith("move the Arrive of line ") for h in hazards)

@@ -69,6 +69,7 @@ def test_from_task_to_task(between: int, then: int) -> None:
     assert verdict.word == ("refuted" if wanted else "proved")
 
 
+@pytest.mark.slow
 def test_generated_programs() -> None:
     """Sets of violations, of the literal machine, the fast one and the prover."""
     random, safe = Random(3), 0

@@ -46,6 +46,7 @@ def safe(program: Program, n: int) -> bool:
     return not every
 
 
+@pytest.mark.slow
 def test_the_machines_find_what_the_documentation_says() -> None:
     for dependent, early, late in sampled(50, 1):
         program = make(dependent, early, late).amir()

@@ -31,6 +31,7 @@ def agree(*arguments):
     return found
 
 
+@pytest.mark.slow
 def test_the_sound_one_is_proved():
     assert not agree(*SOUND)
     assert not agree("scale", True, True, "fragment", "never", False)

@@ -84,6 +84,7 @@ def test_what_is_mended(call):
     assert "There was no proof before" in result.stdout
 
 
+@pytest.mark.slow
 def test_against_an_earlier_report(call, tmp_path):
     """A folder says what its file said; it may be written anew by the same command."""
     assert call("old.py", "-o", "out").exit_code == 0

@@ -95,6 +95,7 @@ def test_who_overwrites_what_is_still_read(written, old, new, by):
     assert f"access, is not ordered before {by} overwrites it" in told("check", written(text))
 
 
+@pytest.mark.slow
 def test_memory_of_the_host_is_overwritten_by_nobody_in_particular():
     cases = Path(__file__).parents[1] / "cases" / "verdicts"
     hosts = [p for p in cases.glob("*.py") if "@ DRAM" in p.read_text()]

@@ -112,6 +112,7 @@ def test_rows_have_their_places():
     assert row.first.line < row.chains[0][0].place.line < row.second.line
 
 
+@pytest.mark.slow
 def test_statements_of_macros_are_in_the_source():
     """A GEMM's main loop stands in macros of its file: their text is shown, and marked."""
     report = build(GEMM, GEMM.check_at(L=1, M=1, N=1, cluster_K=4))
@@ -240,6 +241,7 @@ def test_the_failing_instance_is_in_view():
     assert sum(arrow.broken for arrow in report.timeline.arrows) == 1
 
 
+@pytest.mark.slow
 def test_boxes_of_a_lane_do_not_overlap():
     report = build(GEMM, GEMM.check_at(L=1, M=1, N=1, cluster_K=4))
     for a, b in combinations(report.timeline.boxes, 2):

@@ -29,15 +29,13 @@ from exogpu.schedule.checking.equivalence import Comparison, Differ
 from exogpu.schedule.checking.stored_terms import Unclear
 from exogpu.schedule.reparse import out_of_scope
 from exogpu.schedule.rewrite import Rewrite
-from exogpu.solvers import smt, smtlib
 from exogpu.symbolic.certificate.strict_json import MalformedError
 from exogpu.symbolic.encode.witness import WitnessError
-from exogpu.symbolic.steps import record_json, sums_json
+from exogpu.symbolic.steps import record_json
 from exogpu.symbolic.steps.normal_form import Leaf, Stored, Tree, as_numbers, exactly
-from exogpu.symbolic.steps.step_certificate import UnlikeError, obliged
+from exogpu.symbolic.steps.step_certificate import UnlikeError
 from tests.schedule.careless import inlined_after_a_change, inlined_before
-
-Json = dict[str, Any]
+from tests.schedule.step_records import Json, failing, recorded, recorded_of
 
 
 @proc
@@ -66,27 +64,6 @@ def changed_later(n: size, x: f32[n] @ DRAM, y: f32[n] @ DRAM):
 
 def staged(p: Procedure) -> Procedure:
     return schedule.stage_sum(p, "for k in _: _", "y[i]", "t")
-
-
-def recorded(p: Procedure) -> list[tuple[Json, Json]]:
-    """The records and witnesses of the last step of a procedure, right ones."""
-    made = schedule.derivation(p)
-    assert made is not None
-    return recorded_of(made.edit)
-
-
-def recorded_of(edit: Rewrite) -> list[tuple[Json, Json]]:
-    """The same of a rewriting, right or wrong, in parts."""
-    found = chain.records(edit)
-    return [(record_json.to_json(r), sums_json.any_witness_to_json(w)) for r, w in found]
-
-
-def failing(record: Json, witness: Json) -> set[str]:
-    """The kinds of claims that a solver does not confirm."""
-    read = record_json.record_of(record)
-    obligations = obliged(read, sums_json.witness_of(witness, read))
-    asked = [(one.kind, smt.ask_z3(smtlib.plain(one.smt)).word) for one in obligations]
-    return {kind for kind, word in asked if word != "unsat"}
 
 
 def added(record: Json, statement: int, **changes: Any) -> None:

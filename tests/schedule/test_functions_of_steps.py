@@ -13,7 +13,7 @@ from exogpu.ir.scalars import Constant, Operation
 from exogpu.ir.types import DataType
 from exogpu.symbolic.steps.normal_form import Leaf, as_numbers
 from exogpu.symbolic.steps.step_certificate import UnlikeError
-from tests.schedule.test_certificates_of_results import failing, recorded
+from tests.schedule.step_records import failing, recorded
 from tests.texts import made
 
 F32 = DataType.F32

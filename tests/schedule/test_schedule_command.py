@@ -116,6 +116,7 @@ def test_an_error_of_the_user_s_has_its_line(tmp_path: Path) -> None:
     assert status == 2 and "ZeroDivisionError" in text and "derived.py:20" in text
 
 
+@pytest.mark.slow
 def test_importing_the_derivations_derives_nothing() -> None:
     program = (
         "import exogpu.kernels.derived_sm80, exogpu.kernels.derived_sm90\n"

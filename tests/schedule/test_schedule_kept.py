@@ -228,6 +228,7 @@ def test_what_only_this_process_knows_is_not_kept(keeping: None) -> None:
     assert step_cache.key(odd) is None
 
 
+@pytest.mark.slow
 def test_another_process_finds_it(verdicts: Path) -> None:
     program = (
         "import sys; sys.path.insert(0, 'tests/schedule'); import test_schedule_kept as t\n"

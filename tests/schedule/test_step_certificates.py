@@ -72,6 +72,7 @@ for one in sorted(path for path in folder.iterdir() if path.is_dir()):
 """
 
 
+@pytest.mark.slow
 def test_they_are_confirmed_without_isl_and_the_scheduler(made: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", WITHOUT_ISL, str(made)], capture_output=True, text=True, cwd=ROOT
@@ -303,6 +304,7 @@ def lines_of(said: str) -> list[str]:
     return [line.partition(" (")[0] for line in said.splitlines() if "confirmed" in line]
 
 
+@pytest.mark.slow
 def test_commands(tmp_path: Path) -> None:
     file, out = tmp_path / "derived.py", tmp_path / "out"
     file.write_text(SOURCE)
@@ -331,6 +333,7 @@ def test_commands(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["history", str(file), "--certify"]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_a_certificate_beside_the_steps_does_not_stand_for_them(made: Path, tmp_path: Path) -> None:
     out = tmp_path / "tiled"
     for folder in folders(made):

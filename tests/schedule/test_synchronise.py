@@ -93,6 +93,7 @@ def test_several_proposals_come_the_smallest_first() -> None:
     assert all(proposal.verdict.word == "proved" for proposal in found.proposals)
 
 
+@pytest.mark.slow
 def test_a_proved_procedure_needs_nothing() -> None:
     found = schedule.synchronise(gemm_sm80, seconds=60)
     (proposal,) = found.proposals
@@ -141,6 +142,7 @@ def test_the_answer_is_frozen() -> None:
         found.reason = ""  # type: ignore[misc]
 
 
+@pytest.mark.slow
 def test_policy_paper_needs_less() -> None:
     """The paper lets TMA overwrite what was read: the proxy fence is of policy ptx."""
     bare = schedule.without_synchronisation(loaded)

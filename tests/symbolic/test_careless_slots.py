@@ -100,6 +100,7 @@ def told_apart() -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_unchanged_prover_agrees() -> None:
     safe = [safe for _, safe, _ in suspects()]
     assert safe[: len(PROGRAMS)] == [True] * 3 + [False] * 5

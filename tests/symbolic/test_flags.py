@@ -13,7 +13,7 @@ from exogpu.diagnostics.hazards import HazardKind
 from exogpu.diagnostics.verdict import Policy
 from exogpu.pipeline.check import answer
 from tests.codegen.flag_kernels import KERNELS, after_a_load, chain, total, twice
-from tests.machine.test_machine_cases import load
+from tests.machine.case_files import load
 
 CASES = load("flags")
 

@@ -57,6 +57,7 @@ def test_verdicts_agree_with_the_machines(seed: int) -> None:
     word(seed)
 
 
+@pytest.mark.slow
 def test_most_are_decided() -> None:
     words = [word(seed) for seed in range(15, 30)]
     assert {"proved", "refuted"} <= set(words)

@@ -70,6 +70,7 @@ def test_what_is_safe_computes_the_same_at_any_pace(first: int) -> None:
                 assert not host_runs.depends_on_the_stream(procedure, size), (seed, size)
 
 
+@pytest.mark.slow
 def test_without_the_check_at_its_end_results_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule before: memory of the host ended unasked."""
     monkeypatch.setattr(lower, "is_on_host", lambda variable: False)

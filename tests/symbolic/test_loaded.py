@@ -392,6 +392,7 @@ def test_proved_for_all_contents(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", long_among(REFUTED, ["pages without a fence"]))
+@pytest.mark.ci
 def test_refuted_with_contents(what: str) -> None:
     procedure, kind = REFUTED[what]
     verdict = procedure.check()

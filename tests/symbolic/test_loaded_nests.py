@@ -31,6 +31,7 @@ def decided(seeds: Iterable[int], folder: Path) -> Counter[str]:
     return words
 
 
+@pytest.mark.slow
 def test_they_are_decided(tmp_path: Path) -> None:
     words = decided(range(8), tmp_path)
     assert min(words["proved"], words["refuted"]) >= 3

@@ -51,6 +51,7 @@ def test_verdicts_agree_with_the_machines(seed: int) -> None:
     word(seed)
 
 
+@pytest.mark.slow
 def test_most_are_decided() -> None:
     words = [word(seed) for seed in range(10, 20)]
     assert {"proved", "refuted"} <= set(words)

@@ -208,6 +208,7 @@ def test_known_sizes_are_tried_on_the_machine_first(monkeypatch: pytest.MonkeyPa
     assert not ask(broken)
 
 
+@pytest.mark.slow
 def test_a_shipped_kernel() -> None:
     # No statement can go; the last Fence orders only the reuse of memory.
     program = gemm_sm80.amir(Policy.PTX)

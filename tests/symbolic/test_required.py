@@ -214,6 +214,7 @@ def of_another_warp(K: size, y: f32[K, 16, 8] @ CudaGmemLinear):
 
 
 @pytest.mark.parametrize("procedure", [of_another_lane, of_another_warp], ids=lambda p: p.name)
+@pytest.mark.ci
 def test_an_element_of_a_tile_is_its_holder_s(
     procedure: Procedure, monkeypatch: pytest.MonkeyPatch
 ) -> None:

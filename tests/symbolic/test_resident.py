@@ -178,6 +178,7 @@ def test_safe_at_sizes_is_said_of_every_order() -> None:
     assert ring(where="some").check_at(M=3, K=4).word == "undecided"
 
 
+@pytest.mark.slow
 def test_the_gemm_is_proved() -> None:
     assert answer(make_resident(1, 1, 128, 256).amir()).proof is not None
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from exogpu.api import Procedure, collecting
-from exogpu.cli.loader import load
+from tests.symbolic.slot_files import procedures
 
 FOLDER = Path(__file__).parent.parent / "cases"
 CASES = sorted((FOLDER / "slots").glob("*.py"))
@@ -21,14 +20,6 @@ _VERDICT = re.compile(
     r"^# expect (\w+): (proved|refuted|error|undecided)(?: (\w+))?(?: (\w+))?$", re.MULTILINE
 )
 _LINE = re.compile(r"# expect: (.+)$")
-
-
-def procedures(path: Path) -> dict[str, Procedure]:
-    with collecting():
-        units = load(str(path))
-    found = {u.procedure.name: u.procedure for u in units if u.procedure is not None}
-    assert found, units
-    return found
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)

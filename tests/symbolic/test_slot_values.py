@@ -18,7 +18,7 @@ from exogpu.api import Procedure
 from exogpu.interpreter import elementwise
 from exogpu.ir.nodes import Block, CudaTasks, For, Int, Proc, Stmt
 from exogpu.ir.walk import map_blocks
-from tests.symbolic.test_slot_cases import procedures
+from tests.symbolic.slot_files import procedures
 
 ROOT = Path(__file__).parent.parent
 CASES = ROOT / "cases" / "slots"

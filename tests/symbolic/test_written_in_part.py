@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exogpu.diagnostics.verdict import Policy
-from tests.machine.test_machine_cases import expectations, load
+from tests.machine.case_files import expectations, load
 
 CASES = load("written_in_part")
 HAZARDS = {
