@@ -115,8 +115,8 @@ def section(results: Mapping[str, cases.Result]) -> str:
             " found in a safe one.",
             "",
             "Shipped kernels are proved with all rules.  For `initialised` some were written anew:"
-            " `gemm_sm80` and its 16-bit forms, `topk`, long rows of cross entropy, paged"
-            " attention and the paper's examples say `uninit` of what is not used.",
+            " `gemm_sm80` and its 16-bit forms, `topk`, kernels of long rows, paged attention"
+            " and the paper's examples say `uninit` of what is not used.",
             "",
             "| rule | kernel | with it | without it |",
             "| --- | --- | --- | --- |",
