@@ -114,7 +114,7 @@ def test_the_page_has_a_part_of_each_campaign():
     page = cases.CAMPAIGNS.read_text()
     for name in (
         *("agreement", "agreement-running", "agreement-further", "agreement-reach"),
-        *("mutants", "schedules", "hostile", "emulated", "emulated-reach"),
+        *("mutants", "rules", "schedules", "hostile", "emulated", "emulated-reach"),
         *("gpu-fuzz", "gpu-fuzz-reach"),
     ):
         assert page.count(f"<!-- begin {name} -->") == page.count(f"<!-- end {name} -->") == 1

@@ -11,12 +11,14 @@ from gpu_steps import beyond, copied, fenced, loaded, plain, racing, reversal, s
 
 from exogpu import ExoGpuError, Policy, schedule
 from exogpu.api import Procedure, collecting
+from exogpu.cli import loader
 from exogpu.kernels.gemm_sm80 import gemm_sm80
 from exogpu.kernels.gemm_sm90 import KERNELS
 from exogpu.schedule.checking.opened_procedure import SYNCHRONISATION, same_but_for_silence
 from exogpu.schedule.derivations import with_ir
 from exogpu.schedule.synchronise import Synchronised
 
+UNWRITTEN = str(Path(__file__).parent.parent / "cases" / "verdicts" / "initialised.py")
 MUSEUM = Path(__file__).parent.parent.parent / "examples" / "museum"
 
 SMALL: dict[str, tuple[Procedure, tuple[str, ...]]] = {
@@ -110,6 +112,15 @@ def test_what_no_synchronisation_mends_is_told() -> None:
     assert found.tried > 1 and found.sizes and found.before >= 1
     assert "no other change mends anything" in found.reason
     assert str(found).startswith("nothing is proposed: ")
+
+
+@pytest.mark.parametrize("name", ["no_zero", "short", "next_slot"])
+def test_a_read_of_what_nobody_writes_is_told(name: str) -> None:
+    """No order of accesses mends it."""
+    with collecting():
+        read = {u.procedure.name: u.procedure for u in loader.load(UNWRITTEN) if u.procedure}
+    found = schedule.synchronise(read[name], seconds=20)
+    assert not found and "UNINIT" in {hazard.kind for hazard in found.remaining}
 
 
 def test_what_is_refuted_for_another_reason_is_told() -> None:

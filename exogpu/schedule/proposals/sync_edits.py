@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from exogpu.amir.nodes import Program
+from exogpu.amir.nodes import Check, Program, Record
 from exogpu.explain import edits as explain_edits
 from exogpu.explain.barrier_hazards import barrier_words
 from exogpu.explain.broken_link import broken_link
@@ -92,12 +92,15 @@ def _gaps(draft: Draft, path: Path) -> tuple[Path, ...]:
 
 
 def repairs(draft: Draft, program: Program, sizes: Sizes, violation: Violation) -> Iterator[Move]:
-    """Yields the changes that repair the broken link of a violation."""
+    """Yields the changes that repair the broken link of a violation; none of what no order mends,
+    such as a read of what nobody writes."""
     values = dict(sizes)
     located = fast.located(program, values, violation)
     words = barrier_words(program, values, located)
     if words is not None:
         found = words.repairs
+    elif not (isinstance(located.check, Check) and isinstance(located.record, Record)):
+        return
     else:
         broken = broken_link(program, values, located)
         link = () if broken is None else broken.repairs
