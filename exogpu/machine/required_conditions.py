@@ -3,17 +3,18 @@ Require holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
-from exogpu.amir.nodes import Arrive, Await, Op, Record, Require, Variable
+from exogpu.amir.nodes import Arrive, Await, Loop, Op, Program, Record, Require, Variable
+from exogpu.amir.walk import operations
 from exogpu.analysis.quantifiers import Each, parts, within_extents
 from exogpu.analysis.threadmap import Digit, ThreadMap, left_behind, threads_of
 from exogpu.diagnostics.hazards import HazardKind
 from exogpu.ir.nodes import Access, BExpr
 from exogpu.ir.types import Sym
-from exogpu.ir.walk import evaluate, holds
+from exogpu.ir.walk import control_variables, evaluate, holds
 
 NOBODY: Final = Sym("")
 """The subject of a demand that is about no variable."""
@@ -45,6 +46,19 @@ def demands(op: Op, variables: Variables) -> tuple[Demand, ...]:
         if conditions := parts(within_extents(access.coords, shape)):
             found.append(Demand(HazardKind.BOUNDS, access.name, (), conditions))
     return tuple(found)
+
+
+def slots_of(program: Program) -> frozenset[Sym]:
+    """The iterators of the slots of a program."""
+    every = operations(program.body)
+    return frozenset(op.iterator for op in every if isinstance(op, Loop) and op.slot is not None)
+
+
+def is_told_by_slots(op: Require, slots: Set[Sym]) -> bool:
+    """Tests whether a Require depends on these iterators of slots: a run tells, as it counts."""
+    if op.each or op.together:
+        return False
+    return any(control_variables(condition) & slots for condition in op.conditions)
 
 
 def bounded_windows(op: Op) -> Iterator[Access]:

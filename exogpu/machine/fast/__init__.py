@@ -7,7 +7,7 @@ required          whether windows lie inside, and what else is required holds
 control, layout   what is read off the program text before the run
 steps, accesses, syncs   operations compiled to Python functions
 signature, loops  skipping iterations, and tasks, whose effect is known
-sweeps            loops of accesses alone, executed by cell
+sweeps            loops of accesses alone, executed by cell; sweep_cells finds these
 """
 
 from __future__ import annotations
@@ -100,11 +100,12 @@ def run(
     how = _How(keep, skip, locate, progress, most)
     if not loads(program):
         return _at(program, sigma, how)
-    compiled = _for_contents(program, sigma, how)
+    compiled = None if how.keep is Keep.ALL else _for_contents(program, sigma, how)
     count = work = 0
     for contents in sample_contents(program, sizes):
         found = None if compiled is None else _with_contents(compiled, sigma, contents)
         if found is None:
+            compiled = None
             left = None if most is None else most - work
             at = with_contents(program, sizes, contents)
             found = _at(at, sigma, replace(how, most=left))
@@ -207,12 +208,10 @@ def _run(program: Program, sigma: Mapping[Sym, int], how: _How) -> Outcome:
 
 
 def _for_contents(program: Program, sigma: Mapping[Sym, int], how: _How) -> _Compiled | None:
-    """The program for all contents of its arrays; None where contents change its text: they tell
-    what slots count, or how many tasks there are."""
+    """Compiles the program for all contents of its arrays; None where these tell how many tasks
+    there are."""
     for op in operations(program.body):
-        if isinstance(op, Loop) and (
-            op.slot is not None or (op.source is not None and begins_tasks(op.body))
-        ):
+        if isinstance(op, Loop) and op.source is not None and begins_tasks(op.body):
             return None
     try:
         return _compiled(program, sigma, replace(how, keep=Keep.FIRST))
@@ -233,7 +232,10 @@ def _with_contents(
     for name, array in arrays.items():
         machine.load(name, array)
     operations, work = machine.operations, machine.work
-    if compiled.run():
+    try:
+        if compiled.run():
+            return None
+    except Unsupported:
         return None
     return Outcome((), machine.operations - operations, machine.work - work)
 

@@ -21,10 +21,10 @@ from exogpu.machine.fast.cells import (
     ClassId,
     Run,
     Store,
-    counted,
-    gathered,
-    replaced,
-    scatter,
+    count_each,
+    gather_cells,
+    replace_each,
+    scatter_cells,
 )
 from exogpu.machine.fast.signature import Parts
 from exogpu.machine.fast.visibility_updates import FULL, Lift, tagged, trail
@@ -353,8 +353,8 @@ class _Transition:
         False, where a check fails."""
         cells, classes = self.store.cells, self.machine.classes
         assert cells is not None
-        before = gathered(cells, runs)
-        counts = dict(counted(before))
+        before = gather_cells(cells, runs)
+        counts = dict(count_each(before))
         changes: dict[ClassId, records.StateId] = {}
         for held in counts:
             state = classes.state_of[held]
@@ -368,7 +368,7 @@ class _Transition:
                 changes[held] = after
         if changes:
             into = {held: classes.hold(after, counts[held]) for held, after in changes.items()}
-            scatter(cells, runs, replaced(before, into))
+            scatter_cells(cells, runs, replace_each(before, into))
             for held in changes:
                 classes.drop(held, counts[held])
         return True
@@ -390,7 +390,7 @@ class _Transition:
             cells = store.cells
             assert cells is not None
             runs = windows(e)
-            if not signals and runs and runs[0][1] - runs[0][0] > 8:
+            if not signals and runs and (len(runs) > 8 or runs[0][1] - runs[0][0] > 8):
                 if not self._in_runs(runs, states, threads):
                     _one_by_one(machine, self.nest, self.rules, store, windows, threads)
                     assert machine.observer.found, "the check that failed has passed"

@@ -78,7 +78,7 @@ class Scope:
 
     @contextmanager
     def _meaning(self, name: Sym, form: affine.Affine) -> Iterator[None]:
-        """A name means this here; afterwards, what it meant before."""
+        """Makes a name mean this here; afterwards it means what it meant before."""
         shadowed = self.values.get(name)
         self.values[name] = form
         yield

@@ -32,8 +32,8 @@ FEW: Final = 32
 """Numbers that are counted one by one."""
 
 
-def counted(numbers: Numbers) -> Iterable[tuple[int, int]]:
-    """Each of the numbers, with how often it stands there."""
+def count_each(numbers: Numbers) -> Iterable[tuple[int, int]]:
+    """Returns each of the numbers, with how often it stands there."""
     if len(numbers) <= FEW:
         return Counter(numbers.tolist()).items()
     counts = np.bincount(numbers)
@@ -41,8 +41,8 @@ def counted(numbers: Numbers) -> Iterable[tuple[int, int]]:
     return zip(found.tolist(), counts[found].tolist(), strict=True)
 
 
-def replaced(numbers: Numbers, into: Mapping[int, int]) -> Numbers:
-    """The numbers with others in place of some."""
+def replace_each(numbers: Numbers, into: Mapping[int, int]) -> Numbers:
+    """Returns the numbers with others in place of some."""
     if len(numbers) <= FEW:
         return np.array([into.get(one, one) for one in numbers.tolist()], np.int32)
     table = np.arange(int(numbers.max()) + 1, dtype=np.int32)
@@ -53,8 +53,8 @@ def replaced(numbers: Numbers, into: Mapping[int, int]) -> Numbers:
     return found
 
 
-def gathered(cells: Numbers, runs: Sequence[Run]) -> Numbers:
-    """What stands in some runs of cells, in order."""
+def gather_cells(cells: Numbers, runs: Sequence[Run]) -> Numbers:
+    """Returns what stands in some runs of cells, in order."""
     if len(runs) == 1:
         first, last = runs[0]
         return cells[first:last]
@@ -63,12 +63,20 @@ def gathered(cells: Numbers, runs: Sequence[Run]) -> Numbers:
     return np.concatenate([cells[first:last] for first, last in runs])
 
 
-def scatter(cells: Numbers, runs: Sequence[Run], held: Numbers) -> None:
+def scatter_cells(cells: Numbers, runs: Sequence[Run], held: Numbers) -> None:
     """Writes into some runs of cells, in order."""
     at = 0
     for first, last in runs:
         cells[first:last] = held[at : at + last - first]
         at += last - first
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """Cells of a variable as an index, and how many they are."""
+
+    index: slice | np.ndarray[tuple[int], np.dtype[np.int64]]
+    size: int
 
 
 @dataclass(slots=True, eq=False)
@@ -133,6 +141,21 @@ class Store:
             else:
                 starts = [start + i * stride for i in range(lo, hi) for start in starts]
         return tuple([(start, start + length) for start in starts])
+
+    def region(self, spans: Sequence[tuple[int, int]]) -> Region:
+        """Returns the cells of a box, in order, as an index."""
+        size = first = last = 1
+        for (lo, hi), stride in zip(spans, self.strides, strict=True):
+            size *= max(hi - lo, 0)
+            first, last = first + lo * stride, last + (hi - 1) * stride
+        if not size:
+            return Region(slice(0, 0), 0)
+        if last - first == size - 1:
+            return Region(slice(first - 1, last), size)
+        cells = np.zeros(1, np.int64)
+        for (lo, hi), stride in zip(spans, self.strides, strict=True):
+            cells = (cells[:, None] + np.arange(lo, hi) * stride).reshape(-1)
+        return Region(cells, size)
 
     def window(self, bounds: tuple[int, ...]) -> tuple[Run, ...]:
         """The cells of an access: `bounds` has lo and hi of each dimension."""
@@ -269,7 +292,7 @@ class Classes:
             into.update(dict.fromkeys(others, first))
         for store in self.stores:
             if store.cells is not None:
-                store.cells[:] = replaced(store.cells, into)
+                store.cells[:] = replace_each(store.cells, into)
         for rename in self.renamers:
             rename(into)
         for held, other in into.items():
@@ -287,31 +310,31 @@ class Classes:
         """The state of every element is dropped."""
         if store.cells is None:
             return
-        counts = counted(store.cells)
+        counts = count_each(store.cells)
         store.cells = None
         for held, count in counts:
             self.drop(held, count)
 
-    def contents(self, store: Store, runs: Sequence[Run]) -> bytes:
+    def contents(self, store: Store, region: Region) -> bytes:
         """The states of the cells, in order, as numbers of 32 bits."""
         assert store.cells is not None
-        return self._states[gathered(store.cells, runs)].tobytes()
+        return self._states[store.cells[region.index]].tobytes()
 
-    def fill(self, store: Store, runs: Sequence[Run], contents: bytes) -> None:
+    def fill(self, store: Store, region: Region, contents: bytes) -> None:
         """Gives the cells these states."""
-        if self.contents(store, runs) == contents:
+        if self.contents(store, region) == contents:
             return
         cells = store.cells
         assert cells is not None
         states: Numbers = np.frombuffer(contents, np.int32)
-        before = list(counted(gathered(cells, runs)))
-        into = {state: self.hold(state, count) for state, count in counted(states)}
-        scatter(cells, runs, replaced(states, into))
+        before = list(count_each(cells[region.index]))
+        into = {state: self.hold(state, count) for state, count in count_each(states)}
+        cells[region.index] = replace_each(states, into)
         for held, count in before:
             self.drop(held, count)
 
 
 def changed_states(contents: bytes, after: Callable[[StateId], StateId]) -> bytes:
-    """Contents with other states in place of all."""
+    """Returns contents with other states in place of all."""
     states: Numbers = np.frombuffer(contents, np.int32)
-    return replaced(states, {state: after(state) for state, _ in counted(states)}).tobytes()
+    return replace_each(states, {state: after(state) for state, _ in count_each(states)}).tobytes()

@@ -327,6 +327,21 @@ class Context:
         return cached
 
 
+def slot_value(context: Context, op: Loop, home: Access, parts: Parts) -> Callable[[], int]:
+    """The value of a slot (decision `slots`): the Arrives on the element, modulo the ring."""
+    machine, e = context.machine, context.machine.values
+    element = context.element(home, parts)
+    ring = context.scope.form(op.hi).constant
+
+    def value() -> int:
+        barrier = machine.barriers[home.name]
+        return -1 if barrier is None else barrier.arrives[element(e)] % ring
+
+    parts.slots[home, ring] = value
+    parts.inner.add(machine.layout.iterators[op])
+    return value
+
+
 def mask_of(shape: Sequence[tuple[int, int]], at: tuple[int, ...]) -> Threads:
     """`{ sum pitch_i * (offset_i + j_i) }` as bits."""
     sums = [0]

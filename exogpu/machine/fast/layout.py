@@ -23,6 +23,7 @@ from exogpu.machine.fast.arrivals import BarrierFacts
 from exogpu.machine.fast.cells import Store
 from exogpu.machine.fast.first_writes import written_first
 from exogpu.machine.literal_records import own_arrival
+from exogpu.machine.required_conditions import slots_of
 
 
 class Unsupported(Exception):
@@ -54,6 +55,8 @@ class Layout:
     recorded: frozenset[tuple[Sym, bool]] = frozenset()
     """(variable, mutate) of the Records that some check can meet."""
 
+    slots: frozenset[Sym] = frozenset()
+    """The iterators of slots, which count while the program runs."""
     read: frozenset[Sym] = frozenset()
     """The variables of which it is asked whether they have been written."""
 
@@ -91,6 +94,7 @@ def survey(
     """
     ops = tuple(operations(program.body))
     layout = Layout(program, ops, Scope({name: Affine(value) for name, value in sizes.items()}))
+    layout.slots = slots_of(program)
     layout.residents = frozenset(v.name for v in program.variables if v.resident)
     layout.allocated = frozenset(op.name for op in ops if isinstance(op, amir.Alloc))
     checked = {(op.access.name, op.mutates) for op in ops if isinstance(op, amir.Check)}

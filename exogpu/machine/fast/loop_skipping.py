@@ -152,6 +152,7 @@ class _Skipping:
         self._parts = parts
         self._signed = signed
         self._barriers: tuple[Sym, ...] = tuple(parts.barriers)
+        self._slots = tuple(parts.slots.values())
         self._hope = Hope()
         self._effects: dict[Hashable, Effect] = {}
         self._cost = ROOM
@@ -178,7 +179,7 @@ class _Skipping:
                 self._iterate()
                 continue
             places = [box.place_at(e) for box in self._signed.boxes]
-            if sum(last - first for _, runs in places for first, last in runs) > self._room():
+            if sum(region.size for _, region in places) > self._room():
                 machine.follows = around_tasks and follows
                 self._iterate()
                 continue
@@ -228,6 +229,7 @@ class _Skipping:
             tuple([shape for shape, _ in places]),
             self._contents(places),
             barriers,
+            tuple([slot() for slot in self._slots]),
             self._affected_states() if self._parts.lifts else None,
         )
 
@@ -235,8 +237,8 @@ class _Skipping:
         classes = self._machine.classes
         return tuple(
             [
-                None if box.store.cells is None else classes.contents(box.store, runs)
-                for box, (_, runs) in zip(self._signed.boxes, places, strict=True)
+                None if box.store.cells is None else classes.contents(box.store, region)
+                for box, (_, region) in zip(self._signed.boxes, places, strict=True)
             ]
         )
 
@@ -319,13 +321,13 @@ class _Skipping:
 
     def _fill(self, places: list[Place], contents: tuple[Contents, ...]) -> None:
         classes = self._machine.classes
-        for box, (_, runs), states in zip(self._signed.boxes, places, contents, strict=True):
+        for box, (_, region), states in zip(self._signed.boxes, places, contents, strict=True):
             if states is None:
                 classes.release(box.store)
                 continue
             if box.store.cells is None:
                 classes.allocate(box.store)
-            classes.fill(box.store, runs, states)
+            classes.fill(box.store, region, states)
 
     def _rename(self, into: dict[ClassId, ClassId]) -> None:
         for watch in self._watches:
@@ -340,7 +342,7 @@ class _Skipping:
         e, slot, links = machine.values, self._body.slot, self._links
         e[slot] = lo
         places = [box.place_at(e) for box in self._signed.boxes]
-        if sum(last - first for _, runs in places for first, last in runs) > self._room():
+        if sum(region.size for _, region in places) > self._room():
             for y in range(lo, hi):
                 e[slot] = y
                 self._iterate()

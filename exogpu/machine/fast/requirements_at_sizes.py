@@ -12,14 +12,21 @@ from typing import Final, TypeAlias, assert_never
 
 import numpy as np
 
-from exogpu.amir.nodes import Block, Guard, Loop, Program
+from exogpu.amir.nodes import Block, Guard, Loop, Program, Require
 from exogpu.ir import nodes as ir
 from exogpu.ir.affine import Affine, interval
 from exogpu.ir.types import Sym
 from exogpu.ir.walk import control_variables, evaluate
 from exogpu.machine.fast.affine_code import Array, LoadedArray, Scope
 from exogpu.machine.index_contents import position
-from exogpu.machine.required_conditions import Demand, Variables, demands, is_met
+from exogpu.machine.required_conditions import (
+    Demand,
+    Variables,
+    demands,
+    is_met,
+    is_told_by_slots,
+    slots_of,
+)
 
 _COMPARED: Final = {
     "==": np.equal, "!=": np.not_equal, "<": np.less,
@@ -56,11 +63,13 @@ class _Domain:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What is known of a program: its variables, sizes, and the arrays that it loads from."""
+    """The knowledge of a program: its variables, sizes, the arrays that it loads from, and the
+    iterators of slots."""
 
     variables: Variables
     sizes: Mapping[Sym, int]
     arrays: Mapping[Sym, LoadedArray]
+    slots: frozenset[Sym]
 
     def span(self, loop: Loop) -> _Span:
         """The values of a loop's iterator."""
@@ -76,9 +85,9 @@ def surely_holds(
     program: Program, sizes: Mapping[Sym, int], arrays: Mapping[Sym, LoadedArray]
 ) -> bool:
     """Tests whether the requirements of all operations hold at all values they meet, where the
-    arrays that values are loaded from have these contents."""
+    arrays that values are loaded from have these contents.  A run tells what depends on slots."""
     scope = Scope({name: Affine(value) for name, value in sizes.items()})
-    given = _Given({v.name: v for v in program.variables}, sizes, arrays)
+    given = _Given({v.name: v for v in program.variables}, sizes, arrays, slots_of(program))
     return _block(program.body, scope, _Domain(), given)
 
 
@@ -96,6 +105,8 @@ def _block(block: Block, scope: Scope, around: _Domain, given: _Given) -> bool:
                 inner = _Domain(around.loops, (*around.guards, op.condition))
                 if not _block(op.body, scope, inner, given):
                     return False
+            case Require() if is_told_by_slots(op, given.slots):
+                pass
             case _:
                 for demand in demands(op, given.variables):
                     each = tuple(_Span(one.name, one.lo, one.hi) for one in demand.each)

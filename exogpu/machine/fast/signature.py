@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from exogpu.ir.affine import Affine, combine, interval, mentions
+from exogpu.ir.nodes import Access
 from exogpu.ir.types import Sym
 from exogpu.machine.fast.affine_code import Scope, Split, Values, numbers, split, tuple_source
-from exogpu.machine.fast.cells import Run, Store
+from exogpu.machine.fast.cells import Region, Store
 from exogpu.machine.fast.layout import Layout
 
 # Gathers the inputs of a block's behaviour while it is compiled, for `fast.loop_skipping`.
@@ -40,6 +41,8 @@ class Parts:
     """Variables that the block allocates or releases."""
     barriers: set[Sym] = field(default_factory=set)
     """Barrier variables whose counts it uses."""
+    slots: dict[tuple[Access, int], Callable[[], int]] = field(default_factory=dict)
+    """By barrier element and ring, the slot that its count tells (decision `slots`)."""
     lifts: bool = False
     """It has operations that rewrite every record."""
     cpu: bool = False
@@ -56,12 +59,13 @@ class Parts:
         self.inner |= other.inner
         self.fresh |= other.fresh
         self.barriers |= other.barriers
+        self.slots |= other.slots
         self.lifts |= other.lifts
         self.cpu |= other.cpu
         self.tasks |= other.tasks
 
 
-Place: TypeAlias = tuple[Hashable, tuple[Run, ...]]
+Place: TypeAlias = tuple[Hashable, Region]
 """Where the box's cells begin and end relative to its base, and which cells they are."""
 
 
@@ -115,7 +119,7 @@ class Box:
             span, about = known[base]
             spans.append(span)
             shape.append(about)
-        return (tuple(shape), store.runs(spans))
+        return (tuple(shape), store.region(spans))
 
     def _span(self, dim: int, side: Side, base: int) -> tuple[tuple[int, int], Hashable]:
         """The cells of the box in one dimension, and where they begin relative to the base."""
@@ -158,7 +162,7 @@ def exact_values(
                     for term in part.residues:
                         texts[scope.source(Affine(0, term.terms))] = None
                     if part.outer.terms:
-                        texts[_within(part, extent, scope)] = None
+                        texts[_clamp_to_extent(part, extent, scope)] = None
     return numbers(tuple_source(list(texts)))
 
 
@@ -205,9 +209,9 @@ def signature(layout: Layout, parts: Parts) -> Signature:
     return Signature(numbers(tuple_source(list(texts))), tuple(boxes), frozenset(distinct))
 
 
-def _within(part: Split, extent: int, scope: Scope) -> str:
-    """The outer part of where a window begins or ends, as far as it makes a difference: elements
-    outside of the variable, which are below 0 or not below its extent, do not exist."""
+def _clamp_to_extent(part: Split, extent: int, scope: Scope) -> str:
+    """Returns the outer part of where a window begins or ends, as far as it makes a difference:
+    elements below 0, and those from the extent on, do not exist."""
     return f"min(max({scope.source(part.outer)}, {-part.hi}), {extent - part.lo})"
 
 
@@ -238,7 +242,7 @@ def _side(
         if base.terms:
             exact(relative)
         elif relative.terms:
-            texts[_within(part, extent, scope)] = None
+            texts[_clamp_to_extent(part, extent, scope)] = None
         least, most = interval(relative, ranges)
         ends += [least + part.lo, most + part.hi]
     return None if whole else Side(base, min(ends), max(ends))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final, assert_never
 
 from exogpu.amir import nodes as amir
@@ -12,12 +12,14 @@ from exogpu.ir.nodes import Access, CVar
 from exogpu.machine.concrete_program import deals
 from exogpu.machine.fast.accesses import access_steps
 from exogpu.machine.fast.affine_code import comparisons, number, truth
-from exogpu.machine.fast.configuration import Context, Nest, Step
+from exogpu.machine.fast.configuration import Context, Machine, Nest, Step, slot_value
+from exogpu.machine.fast.layout import Unsupported
 from exogpu.machine.fast.loop_skipping import Body, loop_step
 from exogpu.machine.fast.records import Tables, Threads
 from exogpu.machine.fast.signature import Parts
 from exogpu.machine.fast.sweeps import LEAST, MOST, Sweep, instances
 from exogpu.machine.fast.visibility_updates import Lift, Rule, arrive, await_, fence
+from exogpu.machine.required_conditions import is_told_by_slots
 
 # Synchronisation: Fence, Arrive, Await, and the check of a barrier at its free.
 
@@ -148,6 +150,8 @@ def block_steps(context: Context, block: amir.Block, nest: Nest, parts: Parts) -
         match op:
             case amir.Loop(source=Access() as source):
                 steps.append(_load(context, op, source, nest, parts))
+            case amir.Loop(slot=Access() as home):
+                steps.append(_slot(context, op, home, nest, parts))
             case amir.Loop():
                 steps.append(_loop(context, op, nest, parts))
             case amir.Guard():
@@ -165,8 +169,10 @@ def block_steps(context: Context, block: amir.Block, nest: Nest, parts: Parts) -
                 steps.append(await_step(context, op, nest, parts))
             case amir.CheckBarrier():
                 steps.append(free_step(context, op, nest, parts))
+            case amir.Require() if is_told_by_slots(op, context.machine.layout.slots):
+                steps.append(_require(context, op, parts))
             case amir.Require():
-                pass  # `required` has seen to it
+                pass  # `requirements_at_sizes` has seen to it
             case _:
                 assert_never(op)
     return (*steps, *access_steps(context, accesses, nest, parts))
@@ -205,14 +211,30 @@ def _loop(context: Context, op: amir.Loop, nest: Nest, parts: Parts) -> Step:
 
 def _load(context: Context, op: amir.Loop, source: Access, nest: Nest, parts: Parts) -> Step:
     """LoopStep of a value from memory (decision `loaded-values`): the body once, for the value."""
-    machine, e, size = context.machine, context.machine.values, len(op.body)
-    slot = context.scope.slots[machine.layout.iterators[op]]
+    e = context.machine.values
+    slot = context.scope.slots[context.machine.layout.iterators[op]]
     with context.scope.enter_load(op.iterator, source):
         value = number(context.scope.source(context.scope.form(CVar(op.iterator))))
         steps = block_steps(context, op.body, (*nest, (op.iterator.name, slot)), parts)
+    return _run_once(context.machine, slot, lambda: value(e), steps, len(op.body))
+
+
+def _slot(context: Context, op: amir.Loop, home: Access, nest: Nest, parts: Parts) -> Step:
+    """LoopStep of a slot (decision `slots`): the body once, for the number of Arrives."""
+    own = context.machine.layout.iterators[op]
+    slot, value = context.scope.slots[own], slot_value(context, op, home, parts)
+    with context.scope.enter_loop(op.iterator, own):
+        steps = block_steps(context, op.body, (*nest, (op.iterator.name, slot)), parts)
+    return _run_once(context.machine, slot, value, steps, len(op.body))
+
+
+def _run_once(
+    machine: Machine, slot: int, value: Callable[[], int], steps: tuple[Step, ...], size: int
+) -> Step:
+    e = machine.values
 
     def step() -> None:
-        e[slot] = value(e)
+        e[slot] = value()
         machine.operations += size
         for inner in steps:
             inner()
@@ -233,6 +255,21 @@ def _guard(context: Context, op: amir.Guard, nest: Nest, parts: Parts) -> Step:
             machine.operations += size
             for inner in steps:
                 inner()
+
+    return step
+
+
+def _require(context: Context, op: amir.Require, parts: Parts) -> Step:
+    """Require, of slots.  Raises Unsupported where it is not met, which is not told here."""
+    e, scope = context.machine.values, context.scope
+    conditions = [truth(scope.condition(condition)) for condition in op.conditions]
+    for condition in op.conditions:
+        for comparison in comparisons(condition):
+            parts.compared[scope.difference(comparison)] = None
+
+    def step() -> None:
+        if not all(holds(e) for holds in conditions):
+            raise Unsupported("a requirement of slots is not met")
 
     return step
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, assert_never
+from typing import Final, assert_never
 
 import numpy as np
 
@@ -21,12 +21,29 @@ from exogpu.ir.affine import Affine, interval, mentions
 from exogpu.ir.nodes import Access, And, BExpr, Compare, Not, Or, Truth
 from exogpu.ir.types import Sym
 from exogpu.machine.fast.accesses import Rule, after_rules, executed_by, is_one_transition, rule_of
-from exogpu.machine.fast.affine_code import Scope, Values, number, numbers, truth, tuple_source
+from exogpu.machine.fast.affine_code import (
+    Array,
+    Scope,
+    Values,
+    number,
+    numbers,
+    truth,
+    tuple_source,
+)
 from exogpu.machine.fast.cells import ClassId, Store
-from exogpu.machine.fast.configuration import Context, Nest, Step, mask_of
+from exogpu.machine.fast.configuration import Context, Nest, Step, mask_of, slot_value
 from exogpu.machine.fast.layout import bounds_of
 from exogpu.machine.fast.records import EVERYONE, FAILS, StateId, Threads
 from exogpu.machine.fast.signature import Parts, exact_values
+from exogpu.machine.fast.sweep_cells import (
+    One,
+    Several,
+    TooLongError,
+    Walk,
+    cell_index,
+    group_numbers,
+    group_rows,
+)
 
 MOST: Final = 1 << 18
 """Accesses of one loop at most; of a longer one its inner loops are looked at."""
@@ -34,42 +51,8 @@ MOST: Final = 1 << 18
 LEAST: Final = 24
 """Fewer are just executed."""
 
-CELLS: Final = 1 << 20
-"""Cells that all accesses of a loop meet, at most; else it is just executed."""
-
 TABLES: Final = 1 << 10
 """Values of outer iterators of which a loop remembers what it does."""
-
-Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
-
-
-class _TooLongError(Exception):
-    """The accesses of a loop meet too many cells."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _One:
-    """Neighbouring accesses to one window; where it begins and ends by dimension, and who executes
-    them."""
-
-    at: int
-    store: Store
-    bounds: Callable[[Values], tuple[int, ...]]
-    offsets: Callable[[Values], tuple[int, ...]]
-    shape: tuple[tuple[int, int], ...] | None
-    """Pitch and extent of the axes of its threads; None of the host."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Several:
-    """A loop, whose iterator has a slot; or a guard, whose condition is `hi`; or a load, which is a
-    guard that holds."""
-
-    slot: int | None
-    lo: Callable[[Values], int]
-    hi: Callable[[Values], int]
-    size: int
-    body: tuple[_One | _Several, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -102,7 +85,7 @@ class _Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Change:
-    """What becomes of some cells: by cell, a number; by number, the class and its successor."""
+    """The change of some cells: by cell, a number; by number, the class and its successor."""
 
     met: _Met
     number_of: Array
@@ -122,7 +105,7 @@ def instances(context: Context, op: amir.Loop) -> int | None:
 
 def _in_loop(context: Context, op: amir.Loop, around: list[Sym]) -> int | None:
     scope = context.scope
-    if op.tasks or op.slot is not None:
+    if op.tasks:
         return None
     if op.source is not None:
         with scope.enter_load(op.iterator, op.source):
@@ -131,6 +114,8 @@ def _in_loop(context: Context, op: amir.Loop, around: list[Sym]) -> int | None:
     if mentions(lo, around) or mentions(hi, around):
         return None
     extent = interval(hi, scope.ranges)[1] - interval(lo, scope.ranges)[0]
+    if op.slot is not None:
+        extent = 1
     own = context.machine.layout.iterators[op]
     with scope.enter_loop(op.iterator, own):
         inner = _in_block(context, op.body, [*around, own])
@@ -177,6 +162,7 @@ class Sweep:
         self._body = self._compiled(context, (op,), nest)
         ends = [context.scope.form(op.lo), context.scope.form(op.hi)]
         self._key = exact_values(context.machine.layout, parts, ends)
+        self._slots = tuple(parts.slots.values())
         self._tables: dict[tuple[int, ...], _Table | None] = {}
         self._chains: dict[bytes, _Chain] = {}
         self._codes: dict[tuple[int, Threads], int] = {}
@@ -185,10 +171,10 @@ class Sweep:
 
     def step(self, plain: Step) -> Step:
         """The step of the loop; `plain` executes one iteration after the other."""
-        e, tables, key_of = self._machine.values, self._tables, self._key
+        e, tables, key_of, slots = self._machine.values, self._tables, self._key, self._slots
 
         def step() -> None:
-            key = key_of(e)
+            key = (*key_of(e), *[slot() for slot in slots])
             table = tables.get(key)
             if table is None:
                 if len(tables) > TABLES:
@@ -202,26 +188,27 @@ class Sweep:
 
     def _compiled(
         self, context: Context, block: amir.Block, nest: Nest
-    ) -> tuple[_One | _Several, ...]:
-        scope, layout, made = context.scope, context.machine.layout, list[_One | _Several]()
+    ) -> tuple[One | Several, ...]:
+        scope, layout, made = context.scope, context.machine.layout, list[One | Several]()
         for ops in self._groups(context, block):
             match ops[0]:
                 case amir.Loop(source=Access() as source) as op:
                     with scope.enter_load(op.iterator, source):
                         inner = self._compiled(context, op.body, nest)
                     always = truth("True")
-                    made.append(_Several(None, lambda e: 0, always, len(op.body), inner))
+                    made.append(Several(None, lambda e: 0, always, len(op.body), inner))
                 case amir.Loop() as op:
                     own = layout.iterators[op]
-                    lo, hi = scope.source(scope.form(op.lo)), scope.source(scope.form(op.hi))
+                    lo, hi = (number(scope.source(scope.form(end))) for end in (op.lo, op.hi))
+                    if op.slot is not None:
+                        lo, hi = _one_iteration(slot_value(context, op, op.slot, Parts()))
                     with scope.enter_loop(op.iterator, own):
                         inner = self._compiled(context, op.body, nest)
-                    slot, size = scope.slots[own], len(op.body)
-                    made.append(_Several(slot, number(lo), number(hi), size, inner))
+                    made.append(Several(scope.slots[own], lo, hi, len(op.body), inner))
                 case amir.Guard() as op:
                     holds = truth(_condition(op.condition, scope))
                     inner = self._compiled(context, op.body, nest)
-                    made.append(_Several(None, lambda e: 0, holds, len(op.body), inner))
+                    made.append(Several(None, lambda e: 0, holds, len(op.body), inner))
                 case _:
                     accesses = [op for op in ops if isinstance(op, amir.OnWindow)]
                     made.append(self._access_window(context, accesses))
@@ -243,13 +230,13 @@ class Sweep:
                     found.append([op])
         return found
 
-    def _access_window(self, context: Context, ops: Sequence[amir.OnWindow]) -> _One:
+    def _access_window(self, context: Context, ops: Sequence[amir.OnWindow]) -> One:
         """Neighbouring accesses to one window, which have the next number."""
         scope, access, executed = context.scope, ops[0].access, executed_by(ops)
         threads = None if executed is None else executed.origin.threads
         axes = () if threads is None else threads.axes
         bounds = [bound for coord in access.coords for bound in bounds_of(coord, scope)]
-        return _One(
+        return One(
             len(self._rules),
             context.machine.layout.stores[access.name],
             _values(bounds, scope),
@@ -262,10 +249,10 @@ class Sweep:
         too long."""
         e = self._machine.values
         before = list(e)
-        walk = _Walk(e, self._code)
+        walk = Walk(e, self._code)
         try:
             walk.block(self._body, np.zeros(1, np.int64))
-        except _TooLongError:
+        except TooLongError:
             return None
         finally:
             e[:] = before
@@ -277,9 +264,9 @@ class Sweep:
             order = np.lexsort((times, cells))
             cells, codes = cells[order], codes[order]
             starts = np.flatnonzero(np.diff(cells, prepend=-1))
-            rows, chain_of = _alike(codes, starts)
+            rows, chain_of = group_rows(codes, starts)
             chains = tuple(self._chain(codes) for codes in rows)
-            met.append(_Met(store, _indices(cells[starts]), chain_of, chains))
+            met.append(_Met(store, cell_index(cells[starts]), chain_of, chains))
         return _Table(tuple(met), walk.operations, sum(len(one.chains) for one in met))
 
     def _chain(self, codes: bytes) -> _Chain:
@@ -289,7 +276,7 @@ class Sweep:
             self._chains[codes] = found
         return found
 
-    def _code(self, one: _One, offsets: tuple[int, ...]) -> int:
+    def _code(self, one: One, offsets: tuple[int, ...]) -> int:
         threads = EVERYONE
         if one.shape is not None:
             found = self._masks.get((one.shape, offsets))
@@ -346,11 +333,13 @@ class Sweep:
         return True
 
     def _change(self, met: _Met) -> _Change | None:
-        """What the loop makes of the cells of one variable; None where a check fails."""
+        """Returns what the loop makes of the cells of one variable; None where a check fails."""
         cells, state_of = met.store.cells, self._machine.classes.state_of
         assert cells is not None
         held, width = cells[met.cells], len(state_of)
-        pairs, number_of, counts = _distinct(met.chain_of * width + held, len(met.chains) * width)
+        pairs, number_of, counts = group_numbers(
+            met.chain_of * width + held, len(met.chains) * width
+        )
         classes, after = list[ClassId](), list[StateId]()
         for pair in pairs:
             number, one = divmod(pair, width)
@@ -365,40 +354,11 @@ class Sweep:
         return _Change(met, number_of, classes, counts, after)
 
 
-def _indices(cells: Array) -> Array | slice:
-    """Rising numbers of cells, as a slice where none is left out."""
-    first, last = int(cells[0]), int(cells[-1]) + 1
-    return slice(first, last) if last - first == len(cells) else cells
-
-
-def _distinct(numbers: Array, end: int) -> tuple[list[int], Array, list[int]]:
-    """The distinct ones of some numbers below `end`, which of them each is, and how often."""
-    if end > 4 * len(numbers) + (1 << 16):
-        found, which, counts = np.unique(numbers, return_inverse=True, return_counts=True)
-        return found.tolist(), which.reshape(-1), counts.tolist()
-    every = np.bincount(numbers, minlength=end)
-    found = np.flatnonzero(every)
-    place = np.empty(end, np.int64)
-    place[found] = np.arange(len(found))
-    return found.tolist(), place[numbers], every[found].tolist()
-
-
-def _alike(codes: Array, starts: Array) -> tuple[list[bytes], Array]:
-    """The distinct rows of a ragged array, of which each begins where it is told; and by row, its
-    number among these."""
-    lengths = np.diff(starts, append=len(codes))
-    found, which = list[bytes](), np.empty(len(starts), np.int64)
-    for length in np.unique(lengths).tolist():
-        rows = np.flatnonzero(lengths == length)
-        every = codes[starts[rows][:, None] + np.arange(length)]
-        # Rows of one sum need not be alike: that is looked at.
-        sums = every @ np.random.default_rng(0).integers(1 << 62, size=length)
-        _, first, same = np.unique(sums, return_index=True, return_inverse=True)
-        if not bool((every == every[first][same.reshape(-1)]).all()):
-            _, first, same = np.unique(every, axis=0, return_index=True, return_inverse=True)
-        which[rows] = len(found) + same.reshape(-1)
-        found += [every[at].tobytes() for at in first.tolist()]
-    return found, which
+def _one_iteration(
+    value: Callable[[], int],
+) -> tuple[Callable[[Values], int], Callable[[Values], int]]:
+    """Returns the bounds of a loop of one iteration, of this value."""
+    return lambda e: value(), lambda e: value() + 1
 
 
 def _values(forms: list[Affine], scope: Scope) -> Callable[[Values], tuple[int, ...]]:
@@ -420,107 +380,3 @@ def _condition(expr: BExpr, scope: Scope) -> str:
             return f"({scope.source(scope.difference(expr))} {expr.op} 0)"
         case _:
             assert_never(expr)
-
-
-# --- all iterations at once ---------------------------------------------------------------------
-
-
-class _Walk:
-    """All iterations of a loop, as arrays: the values of inner iterators stand in `e`."""
-
-    def __init__(self, e: Values, code: Callable[[_One, tuple[int, ...]], int]) -> None:
-        self._e = e
-        self._code = code
-        self._slots: list[int] = []
-        self._cells = 0
-        self.operations = 0
-        self.met: dict[Store, list[tuple[Array, Array, Array]]] = {}
-        """By variable: cells, when they are met, and by which access."""
-
-    def block(self, block: tuple[_One | _Several, ...], times: Array) -> int:
-        """Walks a block at several iterations, given when each begins; returns how long it is."""
-        length = 0
-        for op in block:
-            if isinstance(op, _One):
-                self._access_window(op, times + length)
-                length += 1
-            elif op.slot is None:
-                length += self._guard(op, times + length)
-            else:
-                length += self._loop(op, op.slot, times + length)
-        return length
-
-    def _loop(self, op: _Several, slot: int, times: Array) -> int:
-        e, (lo, hi), count = self._e, (op.lo(self._e), op.hi(self._e)), len(times)
-        extent = max(0, int(hi) - int(lo))
-        if not extent or not count:
-            return 0
-        self.operations += op.size * extent * count
-        before = [e[at] for at in self._slots]
-        for at in self._slots:
-            e[at] = np.repeat(e[at], extent)  # type: ignore[call-overload]
-        e[slot] = np.tile(np.arange(int(lo), int(hi)), count)  # type: ignore[call-overload]
-        self._slots.append(slot)
-        # How long an iteration is does not depend on when it begins.
-        length = _length(op.body, e)
-        every = np.repeat(times, extent) + np.tile(np.arange(extent) * length, count)
-        self.block(op.body, every)
-        self._slots.pop()
-        for at, old in zip(self._slots, before, strict=True):
-            e[at] = old
-        return extent * length
-
-    def _guard(self, op: _Several, times: Array) -> int:
-        e = self._e
-        holds = np.flatnonzero(np.broadcast_to(op.hi(e), (len(times),)))
-        self.operations += op.size * len(holds)
-        before = [e[at] for at in self._slots]
-        for at in self._slots:
-            e[at] = e[at][holds]  # type: ignore[index]
-        if len(holds):
-            self.block(op.body, times[holds])
-        for at, old in zip(self._slots, before, strict=True):
-            e[at] = old
-        return _length(op.body, e)
-
-    def _access_window(self, op: _One, times: Array) -> None:
-        count, bounds = len(times), op.bounds(self._e)
-        rows: Array = np.arange(count)
-        cells: Array = np.zeros(count, np.int64)
-        for dim, (stride, breaks) in enumerate(zip(op.store.strides, op.store.breaks, strict=True)):
-            lo = np.maximum(np.broadcast_to(bounds[2 * dim], (count,)), 0)
-            hi = np.minimum(np.broadcast_to(bounds[2 * dim + 1], (count,)), op.store.shape[dim])
-            if not isinstance(breaks, range):
-                ends = np.array(breaks)
-                lo, hi = np.searchsorted(ends, lo), np.searchsorted(ends, hi)
-            lo, widths = lo[rows], np.maximum(hi - lo, 0)[rows]
-            total = int(widths.sum())
-            if self._cells + total > CELLS:
-                raise _TooLongError
-            within = np.arange(total) - np.repeat(np.cumsum(widths) - widths, widths)
-            cells = np.repeat(cells + lo * stride, widths) + within * stride
-            rows = np.repeat(rows, widths)
-        self._cells += len(cells)
-        codes = self._codes(op, count)[rows]
-        self.met.setdefault(op.store, []).append((cells, times[rows], codes))
-
-    def _codes(self, op: _One, count: int) -> Array:
-        offsets = [np.broadcast_to(at, (count,)) for at in op.offsets(self._e)]
-        if not offsets:
-            return np.full(count, self._code(op, ()))
-        several, which = np.unique(np.stack(offsets, axis=1), axis=0, return_inverse=True)
-        codes = [self._code(op, tuple(at)) for at in several.tolist()]
-        return np.array(codes, np.int64)[which.reshape(-1)]
-
-
-def _length(block: tuple[_One | _Several, ...], e: Values) -> int:
-    """Counts the accesses of a block, if every guard holds."""
-    length = 0
-    for op in block:
-        if isinstance(op, _One):
-            length += 1
-        elif op.slot is None:
-            length += _length(op.body, e)
-        else:
-            length += max(0, int(op.hi(e)) - int(op.lo(e))) * _length(op.body, e)
-    return length
