@@ -94,6 +94,7 @@ def page(results: Mapping[str, cases.Result], command: str) -> str:
     """Its part of docs/campaigns.md."""
     hazards = Counter(result["hazard"] for result in results.values() if result.get("hazard"))
     refuted = ", ".join(f"{count} {kind}" for kind, count in hazards.most_common())
+    kernels = len({by_case()[case][0] for case in results})
     mistakes = wrong(results)
     said = "\n".join(f"- {one}" for one in mistakes)
     found = f"Wrong:\n\n{said}" if mistakes else "None is proved without a reason."
@@ -106,7 +107,7 @@ def page(results: Mapping[str, cases.Result], command: str) -> str:
 
     {command}
 
-Last run: {date.today()}.  {len(results)} mutants of {len(KERNELS)} kernels that Triton compiled.
+Last run: {date.today()}.  {len(results)} mutants of {kernels} kernels that Triton compiled.
 Each has one line of its TTGIR changed, and is checked for {SECONDS:.0f} s at most.  Refused are
 those whose values or orders the importer does not know.
 

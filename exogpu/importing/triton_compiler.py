@@ -360,7 +360,7 @@ def _target(arch: int) -> Iterator[None]:
 _NEEDED: Final = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 
-def _bound(statement: ast.stmt) -> set[str]:
+def _assigned_names(statement: ast.stmt) -> set[str]:
     """The names that a statement assigns to."""
     return {
         one.id
@@ -405,7 +405,9 @@ def _module(path: Path, kernel: str) -> types.ModuleType:
                     if isinstance(statement, _NEEDED):
                         raise
                     # Triton refuses a kernel that uses one of these, as it has no value.
-                    vars(module).update({name: Standing(name) for name in _bound(statement)})
+                    vars(module).update(
+                        {name: Standing(name) for name in _assigned_names(statement)}
+                    )
     except Exception as error:  # whatever the file raises
         if hasattr(module, kernel):
             return module

@@ -19,6 +19,13 @@ OTHER_TILE: Final = (
     "the slot holds another tile, which was waited for: no race, but another product"
 )
 OTHER_COUNT: Final = "who loads and who waits have the same trip count still"
+ASSUMED: Final = "its verdict assumes that programs store different tiles of c, and each one once"
+OWN_PRODUCT: Final = "the warpgroup whose thread issues the copy has waited for the product"
+STORES: Final = tuple(
+    f"{one} {at} ttng.async_tma_copy_local_to_global"
+    for one in ("half tile", "one tile")
+    for at in (0, 1)
+)
 TURNS: Final = tuple(f"{one} scf.for" for one in ("one more turn", "one turn fewer"))
 NO_FIRST: Final = "no first turn scf.for"
 
@@ -63,5 +70,13 @@ REDUNDANT: Final[Mapping[str, Mapping[tuple[str, int], str]]] = {
         (NO_BARRIER, 76): OWN_WAIT,
         **{("without ttng.inval_barrier", at): "no other buffer has its bytes" for at in INVALID},
         (NO_BARRIER, 103): END,
+    },
+    "all_products": {
+        **{(one, 47): OTHER_COUNT for one in (*TURNS, NO_FIRST)},
+        **{(NO_BARRIER, line): ONE_THREAD for line in (67, 72, 75)},
+        (NO_BARRIER, 90): OWN_WAIT,
+        **{(NO_BARRIER, line): OWN_PRODUCT for line in (101, 104)},
+        **{(one, 122): ASSUMED for one in STORES},
+        (NO_BARRIER, 125): END,
     },
 }
