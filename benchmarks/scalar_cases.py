@@ -202,6 +202,9 @@ def bits_of_inputs(group: Group, count: int) -> dict[str, Array]:
     found = {name: patterns(d, count, ord(name)) for name, d in group.inputs.items()}
     if "b" in found and group.inputs["b"].bytes == 1:
         found["b"] = np.resize(np.repeat(np.arange(256), 256), count).astype(np.uint8)
+    for name in {"b", "d"} & found.keys():
+        if group.inputs[name].bytes == 2:  # not the same as a
+            found[name] = np.random.default_rng(ord(name)).permutation(found[name])
     if "d" in found:
         found["d"] = np.where(found["d"] == 0, 3, found["d"]).astype(found["d"].dtype)
         if group.inputs["d"].bytes == 1:
