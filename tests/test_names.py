@@ -118,7 +118,9 @@ def test_no_test_imports_another() -> None:
     """It would be imported twice, and run where the other's fixtures are not."""
     files = sorted((ROOT / "tests").rglob("*.py"))
     assert not [file for file in files if imports_of_tests(file.read_text())]
-    assert imports_of_tests("from tests.kernels.test_rows import near") == {"tests.kernels.test_rows"}
+    assert imports_of_tests("from tests.kernels.test_rows import near") == {
+        "tests.kernels.test_rows"
+    }
 
 
 def test_the_first_name_of_the_interpreter_is_kept() -> None:
