@@ -108,8 +108,8 @@ def test_a_riddle_is_found(tmp_path: Path) -> None:
     assert riddles_of(file) == {"kept", "_of"}
 
 
-def tests_imported(text: str) -> set[str]:
-    """The test modules that a text imports names of."""
+def imports_of_tests(text: str) -> set[str]:
+    """Returns the test modules of which a text imports names."""
     froms = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom))
     return {node.module for node in froms if (node.module or "").split(".")[-1].startswith("test_")}
 
@@ -117,8 +117,10 @@ def tests_imported(text: str) -> set[str]:
 def test_no_test_imports_another() -> None:
     """It would be imported twice, and run where the other's fixtures are not."""
     files = sorted((ROOT / "tests").rglob("*.py"))
-    assert not [file for file in files if tests_imported(file.read_text())]
-    assert tests_imported("from tests.kernels.test_rows import near") == {"tests.kernels.test_rows"}
+    assert not [file for file in files if imports_of_tests(file.read_text())]
+    assert imports_of_tests("from tests.kernels.test_rows import near") == {
+        "tests.kernels.test_rows"
+    }
 
 
 def test_the_first_name_of_the_interpreter_is_kept() -> None:
