@@ -296,7 +296,9 @@ def _statement_site(
     role: str,
     program: Program | None = None,
 ) -> Occurrence:
-    threads = "" if iteration is None else _threads(op, dict(sizes) | dict(iteration))
+    # No thread executes the end of a variable, which is shown at the statement before it.
+    executed = iteration is not None and op.origin.ends is None
+    threads = _threads(op, dict(sizes) | dict(iteration or ())) if executed else ""
     variables = () if program is None else program.variables
     own = frozenset[str]() if program is None else _own_iterators(program, op)
     return Occurrence(

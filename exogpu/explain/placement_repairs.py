@@ -84,7 +84,7 @@ def hoisted(
     held = (replace(holder, body=rest),) if rest else ()
     made = points.rebuilt(proc, {id(holder): (*held, moved) if after else (moved, *held)})
     text = (
-        f"move the {type(op).__name__} of line {sync.span.line} out of {_called(holder)}: "
+        f"move the {type(op).__name__} of line {sync.span.line} out of {_holder_words(holder)}: "
         + (f"to before line {holder.span.line}, " if rest and not after else "")
         + f"indented like that line ({holder.span.column - 1} spaces)"
         + ("" if rest else f", and delete line {holder.span.line}, which then holds nothing")
@@ -103,7 +103,7 @@ def _narrows(holder: ir.Stmt, around: points.Path) -> bool:
             return False
 
 
-def _called(holder: ir.Stmt) -> str:
+def _holder_words(holder: ir.Stmt) -> str:
     kind = "if" if isinstance(holder, ir.If) else _header(holder.span)
     return f"the `{kind}` of line {holder.span.line}"
 
