@@ -10,6 +10,8 @@
 #     | move the Arrive of line {arrives} out of the `with CudaWarps(0, 1)` of line | proved
 # refuted one_waits_alone: RAW PHASE
 #     | move the Await of line {waits} out of the `with CudaWarps(0, 1)` of line | proved
+# refuted off_by_one: BOUNDS
+#     | change the bound of the `if` at line {bound}, which admits an index past the end |
 """
 
 from __future__ import annotations
@@ -69,3 +71,12 @@ empty_tail = ring("empty_tail", "tail")
 early = ring("early", "early")
 one_arrives = ring("one_arrives", "arrive")
 one_waits_alone = ring("one_waits_alone", "wait")
+
+
+@proc
+def off_by_one(n: size, x: f32[n] @ CudaGmemLinear, y: f32[n] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=64):
+        for b in cuda_tasks(0, (n + 63) / 64):
+            for t in cuda_threads(0, 64, unit=cuda_thread):
+                if 64 * b + t <= n:  # [bound]
+                    y[64 * b + t] = x[64 * b + t]
