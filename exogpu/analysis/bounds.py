@@ -66,6 +66,8 @@ class _Scope:
     views: requirements.Views
     call: ir.CallInstr | None = None
     """The call whose instruction's body is being walked."""
+    guards: tuple[ir.If, ...] = ()
+    """Those that hold, outermost first; of an instruction's body none."""
 
 
 def check_bounds(proc: ir.Proc | ir.Instr) -> tuple[Diagnostic, ...]:
@@ -268,7 +270,11 @@ def _statement(stmt: ir.Stmt, scope: _Scope) -> Iterator[Bound]:
             holds, fails = isl_cond(stmt.condition), isl_cond(ir.Not(stmt.condition))
             yield from _block(
                 stmt.body,
-                replace(scope, domain=analysis_domain.restrict_domain(scope.domain, holds)),
+                replace(
+                    scope,
+                    domain=analysis_domain.restrict_domain(scope.domain, holds),
+                    guards=(*scope.guards, stmt) if scope.call is None else (),
+                ),
             )
             yield from _block(
                 stmt.orelse,
@@ -318,7 +324,9 @@ def _access(stmt: ir.Stmt, access: ir.Access, scope: _Scope) -> Iterator[Bound]:
     domain, index = requirements.any_element(scope.domain, access)
     for element in elements(scope.views, access.name, index):
         if wrong := requirements.outside(element):
-            finding = bounds_messages.Outside(stmt, access, element, scope.call, loads=domain.loads)
+            finding = bounds_messages.Outside(
+                stmt, access, element, scope.call, loads=domain.loads, guards=scope.guards
+            )
             yield Bound(domain, wrong, finding)
 
 

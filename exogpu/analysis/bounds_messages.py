@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from exogpu.analysis.domain import Domain
+from exogpu.analysis.domain import Domain, conjuncts
 from exogpu.analysis.requirements import Element, intervals
 from exogpu.diagnostics.errors import Diagnostic, Note, Span
 from exogpu.frontend.quote import ordinal, quote, quote_access
@@ -28,6 +28,8 @@ class Outside:
     """The judged procedure's own call, if a procedure that it calls makes the access."""
     loads: tuple[ir.For, ...] = ()
     """The values from memory around it."""
+    guards: tuple[ir.If, ...] = ()
+    """Those around it that hold, outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,13 @@ def _outside(finding: Outside, domain: Domain, point: Mapping[Sym, int]) -> Diag
     if finding.via is not None:
         notes = (*notes, Note("called here", finding.via.span))
     remedy = _remedy(relevant, value, size)
+    bounding = [guard for guard in finding.guards if _compares(guard.condition, index)]
+    if bounding and finding.call is None:
+        line, end = bounding[-1].span.line, "below 0" if value < 0 else "past the end"
+        remedy = (
+            f"change the bound of the `if` at line {line}, which admits an index {end}, or add a "
+            "precondition that excludes it"
+        )
     if isinstance(index, ir.Mod) and index.divisor > size > 0:
         remedy = f"the ring has {size} slots: write % {size} for % {index.divisor}"
     for load in finding.loads:
@@ -197,6 +206,14 @@ def _outside(finding: Outside, domain: Domain, point: Mapping[Sym, int]) -> Diag
             )
             notes = (note, *notes)
     return Diagnostic("B601", message, span, remedy, notes)
+
+
+def _compares(condition: ir.BExpr, index: ir.CExpr) -> bool:
+    """Tests whether a condition that holds bounds an index."""
+    return any(
+        isinstance(one, ir.Compare) and index in (one.left, one.right)
+        for one in conjuncts(condition)
+    )
 
 
 def _of_intervals(access: ir.Access) -> frozenset[Sym]:

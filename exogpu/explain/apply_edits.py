@@ -73,7 +73,9 @@ def _change_program(program: amir.Program, edit: edits.Edit) -> amir.Program | N
             to = tuple(Point(Int(at)) for at in edit.index)
             wait = replace(edit.op, barrier=replace(edit.op.barrier, coords=to))
             return _rewritten(program, {edit.op: (wait,)})
-        case edits.Drained() | edits.Delayed() | edits.Counted():
+        case edits.Drained() | edits.Delayed() | edits.Counted() | edits.Hoisted():
+            return None
+        case edits.Reindexed() | edits.Filled():
             return None
         case _:
             assert_never(edit)

@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 from exogpu.amir import nodes as amir
 from exogpu.diagnostics.hazards import Change
 from exogpu.ir.nodes import Access
+from exogpu.ir.types import Sym
 from exogpu.machine.observer import Violation
 
 
@@ -138,6 +139,32 @@ class Counted:
     record: amir.Record
 
 
+@dataclass(frozen=True, slots=True)
+class Hoisted:
+    """An Arrive or an Await moved out of the `if`, or the part of a role's warps, that it ends or
+    begins."""
+
+    op: amir.Arrive | amir.Await
+
+
+@dataclass(frozen=True, slots=True)
+class Reindexed:
+    """Another slot of a ring in each access that names this one: both as the source writes them."""
+
+    name: Sym
+    dimension: int
+    old: str
+    shift: int
+    """What is added to the index without its constant, modulo the number of slots."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Zeros written where the `if` around a write does not hold."""
+
+    record: amir.Record
+
+
 Edit: TypeAlias = (
     First
     | Second
@@ -153,6 +180,9 @@ Edit: TypeAlias = (
     | Drained
     | Delayed
     | Counted
+    | Hoisted
+    | Reindexed
+    | Filled
 )
 
 
@@ -185,6 +215,8 @@ class Repair:
             return self.given
         match self.edit:
             case Drained() | Delayed() | Counted() | First() | Second() | OnElement():
+                return Cost.NOTHING
+            case Hoisted() | Reindexed() | Filled():
                 return Cost.NOTHING
             case NewAwait(n=0) | NewGroup():
                 return Cost.DRAINED

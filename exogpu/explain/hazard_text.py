@@ -18,8 +18,10 @@ from exogpu.explain.broken_link import BrokenLink, broken_link, verb_of
 from exogpu.explain.edits import Cost, Counted, Repair
 from exogpu.explain.lifetime_hazards import first_successor, successor
 from exogpu.explain.patch import changes
+from exogpu.explain.placement_repairs import placement_repairs
 from exogpu.explain.repairs import general_repairs, resident_names
 from exogpu.explain.trials import Budget, Judge, Trials, Writer
+from exogpu.explain.value_repairs import value_repairs
 from exogpu.hw.access_names import CALLED
 from exogpu.ir.types import Level, QualTL
 from exogpu.ir.walk import control_variables
@@ -156,8 +158,12 @@ def tell(
     of_tasks = () if broken is None else broken.repairs
     if overlapping(program, violation) is not None:
         help = "" if broken is None else broken.advice
-    if trials is not None and (of_tasks or not help):
+    mends_values = violation.kind is HazardKind.UNINIT
+    if trials is not None and (of_tasks or mends_values or not help):
         of_this = of_tasks if help else words.repairs
+        of_this = (*of_this, *placement_repairs(violation, program))
+        if mends_values:
+            of_this = value_repairs(violation, program)
         repair = next(trials.helpful(violation, _cheapest(_repairs_so_far(before), of_this)), None)
         help = help if repair is None else repair.text
     help = help or otherwise(violation, unknown)
@@ -290,7 +296,9 @@ def _statement_site(
     role: str,
     program: Program | None = None,
 ) -> Occurrence:
-    threads = "" if iteration is None else _threads(op, dict(sizes) | dict(iteration))
+    # No thread executes the end of a variable, which is shown at the statement before it.
+    executed = iteration is not None and op.origin.ends is None
+    threads = _threads(op, dict(sizes) | dict(iteration or ())) if executed else ""
     variables = () if program is None else program.variables
     own = frozenset[str]() if program is None else _own_iterators(program, op)
     return Occurrence(

@@ -83,7 +83,11 @@ def _changes(edit: edits.Edit) -> Iterator[Change]:
             yield from _widening_changes(edit)
         case edits.Moved():
             yield from _move_changes(edit)
+        case edits.Hoisted():
+            yield from _hoisting_changes(edit)
         case edits.Drained() | edits.Delayed() | edits.Counted():
+            return
+        case edits.Reindexed() | edits.Filled():
             return
 
 
@@ -238,6 +242,28 @@ def reindexed(span: Span, dims: Mapping[str, int], new: str) -> Iterator[Replace
             at = dims.get(node.value.id, len(indices))
             if at < len(indices):
                 yield Replacement(span_of(indices[at], text.file, text.lines), new)
+
+
+def reindexed_ring(
+    declared: Span, name: str, dimension: int, old: str, new: str
+) -> Iterator[Replacement]:
+    """Another index wherever the function of a variable's declaration has this one for it.  Raises
+    ValueError where the file is not what was read."""
+    text = _read_source(declared)
+    function, wanted = (
+        _statement(_path(text, declared)[0]),
+        ast.unparse(ast.parse(old, mode="eval")),
+    )
+    for stmt in map(_statement, _path(text, declared)):
+        function = stmt if isinstance(stmt, ast.FunctionDef) else function
+    for node in ast.walk(function):
+        match node:
+            case ast.Subscript(value=ast.Name(id=of), slice=index) if of == name:
+                indices = index.elts if isinstance(index, ast.Tuple) else [index]
+                if dimension < len(indices) and ast.unparse(indices[dimension]) == wanted:
+                    yield Replacement(span_of(indices[dimension], text.file, text.lines), new)
+            case _:
+                pass
 
 
 def _insert_statements(op: Op, after: bool, *new: str) -> Iterator[Change]:
@@ -410,3 +436,19 @@ def _move_changes(edit: edits.Moved) -> Iterator[Change]:
         pasted = [line.rstrip("\n")[indent:] for line in lines]
         new = (_insert_after if edit.after else _insert_before)(text, place, *pasted)
         yield (_delete_statement(text, whole), new)
+
+
+def _hoisting_changes(edit: edits.Hoisted) -> Iterator[Change]:
+    """A statement that ends or begins a block, out of it; what then holds nothing goes."""
+    text = _read_source(edit.op.origin.span)
+    *_, outer, inner = _path(text, edit.op.origin.span)
+    holder, stmt = _statement(outer), _statement(inner)
+    first, last = stmt.lineno, stmt.end_lineno or stmt.lineno
+    less = len(_indent(text, stmt)) - len(_indent(text, holder))
+    new = "".join(line[less:] for line in text.lines[first - 1 : last])
+    begins = inner[1] == 0
+    if begins:
+        if len(inner[0]) > 1:
+            new += "".join(text.lines[holder.lineno - 1 : first - 1])
+        first = holder.lineno
+    yield (Replacement(Span(text.file, first, 1, last + 1, 1), new),)

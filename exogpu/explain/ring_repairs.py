@@ -3,7 +3,7 @@ step later, the slots of a ring counted from task to task."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from exogpu.diagnostics.errors import Span
@@ -248,12 +248,19 @@ def _indexed(stmt: ir.Stmt, dims: dict[Sym, int], slot: Sym) -> ir.Stmt:
     """The statement with another index of these variables."""
 
     def access(old: ir.Access) -> ir.Access:
-        if old.name not in dims:
-            return old
-        at = dims[old.name]
-        return replace(
-            old, coords=(*old.coords[:at], ir.Point(ir.CVar(slot)), *old.coords[at + 1 :])
-        )
+        at = dims.get(old.name)
+        return old if at is None else with_index(old, at, ir.CVar(slot))
+
+    return with_accesses(stmt, access)
+
+
+def with_index(access: ir.Access, at: int, index: ir.CExpr) -> ir.Access:
+    """The access with another point in one dimension."""
+    return replace(access, coords=(*access.coords[:at], ir.Point(index), *access.coords[at + 1 :]))
+
+
+def with_accesses(stmt: ir.Stmt, access: Callable[[ir.Access], ir.Access]) -> ir.Stmt:
+    """The statement with other accesses of data."""
 
     def data(expr: ir.DExpr) -> ir.DExpr:
         match expr:

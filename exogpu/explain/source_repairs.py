@@ -16,7 +16,9 @@ from exogpu.diagnostics.errors import Span
 from exogpu.explain import edits
 from exogpu.explain import insertion_points as points
 from exogpu.explain.patch import changes
+from exogpu.explain.placement_repairs import hoisted
 from exogpu.explain.ring_repairs import count_ring_steps, delayed, drained
+from exogpu.explain.value_repairs import filled, reindexed_slots
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import BarrierMechanism, Sym
@@ -74,6 +76,12 @@ def rewritten(
             yield from delayed(proc, arrive.origin.span, wait_.origin.span)
         case edits.Counted(record):
             yield from count_ring_steps(proc, record.access.name)
+        case edits.Hoisted(op):
+            yield from hoisted(proc, op, repair)
+        case edits.Reindexed():
+            yield from reindexed_slots(proc, repair.edit)
+        case edits.Filled(record):
+            yield from filled(proc, record)
         case _:
             assert_never(repair.edit)
 

@@ -186,6 +186,8 @@ class Trials:
         match edit:
             case edits.Drained() | edits.Delayed() | edits.Counted():
                 return True
+            case edits.Hoisted() | edits.Reindexed() | edits.Filled():
+                return True
             case edits.Between(violation=violation):
                 ops = (violation.check, violation.record)
                 return any(
