@@ -51,7 +51,7 @@ Array = np.ndarray[Any, Any]
 INTEGERS: Final = tuple(dtype for dtype in DataType if dtype not in FLOATS)
 WORDS: Final = (DataType.I32, DataType.UI32)
 TABLES: Final = (0x00, 0x96, 0xE8, 0xCA, 0x2A, 0xFE)
-"""Of lop3."""
+"""Tables of lop3."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class _Scope:
     call: ir.CallInstr | None = None
     """The call whose instruction's body is being walked."""
     guards: tuple[ir.If, ...] = ()
-    """Those that hold, outermost first; of an instruction's body none."""
+    """The guards that hold, outermost first; none in an instruction's body."""
 
 
 def check_bounds(proc: ir.Proc | ir.Instr) -> tuple[Diagnostic, ...]:

@@ -29,7 +29,7 @@ class Outside:
     loads: tuple[ir.For, ...] = ()
     """The values from memory around it."""
     guards: tuple[ir.If, ...] = ()
-    """Those around it that hold, outermost first."""
+    """The guards around it that hold, outermost first."""
 
 
 @dataclass(frozen=True, slots=True)

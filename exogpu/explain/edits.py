@@ -155,7 +155,7 @@ class Reindexed:
     dimension: int
     old: str
     shift: int
-    """What is added to the index without its constant, modulo the number of slots."""
+    """The number to add to the index without its constant, modulo the number of slots."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def nearest(function: Callable[[Array], Array], values: Array) -> Array:
 
 
 NAN_ORDINAL: Final = 0x7FC00000
-"""What `ordinal` has for every NaN: more than for infinity."""
+"""The value of `ordinal` for every NaN: more than for infinity."""
 
 
 def ordinal(values: Array) -> Array:

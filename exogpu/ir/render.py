@@ -21,7 +21,7 @@ _BINDS: Final[Mapping[str, int]] = {
     **{"|": _BIT_OR, "^": _BIT_XOR, "&": _BIT_AND, "<<": _SHIFT, ">>": _SHIFT},
     **{"//": _PRODUCT, "%": _PRODUCT},
 }
-"""How tightly the operators of integers bind."""
+"""The strength by which the operators of integers bind."""
 
 
 def _wrap(text: str, strength: int, needed: int) -> str:

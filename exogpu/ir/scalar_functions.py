@@ -15,7 +15,7 @@ from exogpu.ir.types import FLOATS, DataType
 Operand: TypeAlias = Literal[
     "number", "float", "integer", "word", "count", "compared", "f32", "any", "stored", "literal"
 ]
-"""What an argument may be, and the type in which it is computed:
+"""The kinds of arguments, and the type in which each is computed:
 
 `number`, `float` (floating point), `integer`, `word` (an integer of 32 bits): the widest of all of
 these; `compared`: the widest of its own; `count`: an integer, `any`: a number, each in its own
@@ -39,7 +39,7 @@ UNSIGNED: Final[Mapping[DataType, DataType]] = {
     DataType.F32: DataType.UI32,
     DataType.F64: DataType.UI64,
 }
-"""What the bits of a float are."""
+"""The types of the bits of floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,8 @@ class ScalarFunction:
     gives: DataType | Literal["same"]
     """`same`: the type of the joined operands."""
     meaning: Callable[..., Any]
-    """Of `exogpu.interpreter.values` and the arguments, arrays of the types that `takes` says."""
+    """A function of `exogpu.interpreter.values` and the arguments, arrays of the types that
+    `takes` says."""
     cuda: str | tuple[str, str]
     """CUDA text; a pair is that of f32 and of f64.  `{0}` is an argument, `{0.tight}` one that an
     operator may stand next to, `{one}` and `{zero}` are constants of its type, `{T}` is the C type
@@ -76,13 +77,13 @@ class ScalarFunction:
     error: Error | tuple[Error, Error] = EXACT
     """A pair is that of f32 and of f64."""
     fold: Callable[..., int] | None = None
-    """Of integer constants, computed without a limit."""
+    """The value for integer constants, computed without a limit."""
     symbol: str = ""
-    """How it is written, if not as a call: between its two operands or before its one."""
+    """The operator between its two operands or before its one; empty for a call."""
     binds: Literal["call", "product", "unary"] = "call"
-    """How tightly the CUDA text binds."""
+    """The strength by which the CUDA text binds."""
     note: str = ""
-    """What its name leaves open."""
+    """The part of the meaning that its name leaves open."""
 
 
 def _of_float(
@@ -399,7 +400,7 @@ WRITTEN: Final = tuple(name for name in FUNCTIONS if not name.startswith("bits."
 """The functions that an expression may have."""
 
 ARITY: Final[Mapping[str, int]] = {name: len(FUNCTIONS[name].takes) for name in WRITTEN}
-"""How many arguments each takes."""
+"""The number of arguments of each."""
 
 SYMBOLS: Final = frozenset(_OPERATORS)
 """The functions that are operators."""

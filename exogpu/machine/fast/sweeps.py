@@ -80,7 +80,7 @@ class _Table:
     met: tuple[_Met, ...]
     operations: int
     chains: int
-    """Of all variables."""
+    """The number of chains of all variables."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
