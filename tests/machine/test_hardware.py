@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from exogpu.amir import nodes as amir
 from exogpu.diagnostics.verdict import Policy
 from exogpu.machine.literal import run
 from tests.machine.build import Q1, Builder, t
 from tests.machine.generate import program
 from tests.machine.hardware import SkippedError, went_wrong
+from tests.machine.shapes.handovers import late
 
 SHAPES = {"handovers": 150, "waits": 80, "ring": 60, "roles": 40, "nests": 60}
 STEPS = (1, 2, 3, 5)
@@ -42,24 +42,6 @@ def test_what_is_accepted_runs_right(shape: str) -> None:
         assert not wrong, f"{shape} {seed}"
         runs += more
     assert runs >= 10
-
-
-def late(policy: Policy) -> amir.Program:
-    """Role 0 makes arrival 0, role 1 arrival 1; role 3 awaits 1 and reads what role 0 wrote."""
-    b = Builder()
-    data, full = b.data("data", 1, shared=True), b.barrier("full", depth=2)
-    b.alloc(data)
-    b.alloc(full)
-    b.write(data[0], t(0), Q1)
-    b.arrive(t(0), Q1, full[()], transitive=True)
-    b.await_(full[()], t(2), Q1)
-    b.arrive(t(1), Q1, full[()], transitive=True)
-    b.await_(full[()], t(3), Q1)
-    b.read(data[0], t(3), Q1)
-    b.fence(t(0, 8), Q1, Q1, transitive=True)
-    b.free_barrier(full)
-    b.release(data)
-    return b.program(policy)
 
 
 def test_an_earlier_arrival_that_is_late_is_seen() -> None:

@@ -29,12 +29,12 @@ from exogpu.symbolic.certificate.write import program_json
 from exogpu.symbolic.encode import formulas, phase_obligations
 from exogpu.symbolic.prove import prove
 from exogpu.symbolic.search import analysis, rank_comparisons
-from tests.machine import test_hardware
-from tests.symbolic import test_slot_values
-from tests.symbolic.test_slot_cases import procedures
+from tests.machine.hardware import went_wrong
+from tests.machine.shapes.handovers import late
+from tests.symbolic.slot_files import CASES, alone, procedures
 
 INITIALISED = Path(__file__).parent.parent / "cases" / "verdicts" / "initialised.py"
-SLOTS = test_slot_values.CASES / "private.py"
+SLOTS = CASES / "private.py"
 
 
 def proved(program: Program) -> bool:
@@ -54,13 +54,13 @@ def forget_own_arrival(patch: pytest.MonkeyPatch, *modules: object) -> None:
 
 
 def test_an_await_of_all_arrivals_up_to_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = test_hardware.late(Policy.PTX)
+    program = late(Policy.PTX)
     assert not proved(program)
     forget_own_arrival(monkeypatch, rank_comparisons)
     assert not proved(program), "the encoder does not believe the finder"
     forget_own_arrival(monkeypatch, formulas, phase_obligations)
     assert proved(program)
-    assert test_hardware.went_wrong(test_hardware.late(Policy.PAPER), {}, orders=12, seed=0)
+    assert went_wrong(late(Policy.PAPER), {}, orders=12, seed=0)
 
 
 # --- private-slot ---------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def read_by_slots(proc: Proc, one_by_one: bool) -> np.ndarray:
     """Computes `y[m, k, t] = x[slot(full), t]`, all tasks on one cluster or each on its own."""
     x = np.random.default_rng(0).random((3, 32), np.float32)
     y = np.zeros((2, 2, 32), np.float32)
-    for some in test_slot_values.alone(proc, 2) if one_by_one else [proc]:
+    for some in alone(proc, 2) if one_by_one else [proc]:
         elementwise.run(some, {"M": 2, "K": 2, "x": x, "y": y})
     return y
 

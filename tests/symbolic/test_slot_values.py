@@ -7,8 +7,6 @@ what is accepted the results are equal; of what is refused some are not, so that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,33 +14,10 @@ import pytest
 
 from exogpu.api import Procedure
 from exogpu.interpreter import elementwise
-from exogpu.ir.nodes import Block, CudaTasks, For, Int, Proc, Stmt
-from exogpu.ir.walk import map_blocks
-from tests.symbolic.slot_files import procedures
+from tests.symbolic.slot_files import CASES, alone, procedures
 
 ROOT = Path(__file__).parent.parent
-CASES = ROOT / "cases" / "slots"
 COUNTED = ROOT / "cases" / "certificates" / "counted.py"
-
-
-def with_tasks(proc: Proc, change: Callable[[For], For]) -> Proc:
-    """The procedure with its loop over tasks changed."""
-
-    def one(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, For) and stmt.mode == CudaTasks():
-            return change(stmt)
-        return map_blocks(stmt, block)
-
-    def block(some: Block) -> Block:
-        return tuple(one(stmt) for stmt in some)
-
-    return replace(proc, body=block(proc.body))
-
-
-def alone(proc: Proc, tasks: int) -> Iterator[Proc]:
-    """Each task on a cluster of its own."""
-    for at in range(tasks):
-        yield with_tasks(proc, lambda loop, at=at: replace(loop, lo=Int(at), hi=Int(at + 1)))
 
 
 def results(procedure: Procedure, M: int, K: int, one_by_one: bool) -> np.ndarray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from random import Random
 
 from exogpu.amir import nodes as amir
+from exogpu.diagnostics.verdict import Policy
 from exogpu.ir import nodes as ir
 from tests.machine.build import Q1, TMA, Builder, Name, add, mod, mul, t
 
@@ -77,3 +78,21 @@ def _hand_back(b: Builder, names: tuple[Name, Name], role: int, element: ir.Acce
     b.await_(full[()], t(role), Q1)
     b.read(element, t(role), Q1)
     b.arrive(t(role), Q1, empty[()], transitive=True)
+
+
+def late(policy: Policy) -> amir.Program:
+    """Role 0 makes arrival 0, role 1 arrival 1; role 3 awaits 1 and reads what role 0 wrote."""
+    b = Builder()
+    data, full = b.data("data", 1, shared=True), b.barrier("full", depth=2)
+    b.alloc(data)
+    b.alloc(full)
+    b.write(data[0], t(0), Q1)
+    b.arrive(t(0), Q1, full[()], transitive=True)
+    b.await_(full[()], t(2), Q1)
+    b.arrive(t(1), Q1, full[()], transitive=True)
+    b.await_(full[()], t(3), Q1)
+    b.read(data[0], t(3), Q1)
+    b.fence(t(0, 8), Q1, Q1, transitive=True)
+    b.free_barrier(full)
+    b.release(data)
+    return b.program(policy)
