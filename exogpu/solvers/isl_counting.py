@@ -172,7 +172,12 @@ def _stride_apart(low: Count, stride: int) -> Map:
 
 
 def total(counts: Iterable[Count | None], domain: Set) -> Count:
-    """The sum of counts, 0 where none has a value, on `domain`."""
+    """The sum of counts, 0 where none has a value, on `domain`.
+
+    Each step intersects with the domain again: what its existential variables are is told before,
+    since ISL does not find copies of those that it does not know.
+    """
+    domain = domain.compute_divs()
     zero = islpy.PwAff.from_aff(
         islpy.Aff.zero_on_domain(islpy.LocalSpace.from_space(domain.space))
     ).intersect_domain(domain)
