@@ -85,17 +85,17 @@ def persistent(m: Making) -> list[Node]:
 SHAPES: Final[Mapping[str, Shape]] = {
     "fragments": Shape(
         "tiles in accumulators of mma.sync, changed by loops over fragments, multiplied or staged",
-        12,
+        11,
         with_tiles(fragments.fragments),
     ),
     "atomics": Shape(
         "atomic additions and maxima of tiles in shared memory, and among tasks in global memory",
-        12,
+        11,
         with_tiles(atomics.atomics),
     ),
     "stores": Shape(
         "bulk stores and additions of tiles, waited for by their reads or their writes",
-        13,
+        11,
         with_tiles(stores.stores),
     ),
     "products": Shape(
@@ -107,7 +107,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     ),
     "launches": Shape(
         "launches in a row, some dependent, with accesses before and after the wait",
-        11,
+        9,
         launches.launches,
     ),
     "readers": Shape(

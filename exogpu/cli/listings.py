@@ -208,6 +208,7 @@ def nearest(name: str) -> str:
     hazards = (kind.value for kind in CODE_OF)
     names = (*CODES, *hazards, *known_names(), *WORDS, *_instruction_names())
     known = {one.lower(): one for one in names}
-    close = get_close_matches(name.lower(), known, n=1)
+    close = get_close_matches(name, names, n=1, cutoff=0.7)
+    close = close or [known[one] for one in get_close_matches(name.lower(), known, n=1)]
     listed = "`exogpu explain` lists all codes"
-    return f"did you mean {known[close[0]]}? {listed}" if close else listed
+    return f"did you mean {close[0]}? {listed}" if close else listed

@@ -454,8 +454,7 @@ def verb_of(check: Check) -> str:
 
 
 _SPECIFIC = (Why.EARLIER, Why.UNSEEN, Why.ELEMENT, Why.NOT_TRANSITIVE, Why.TIMELINE, Why.RANK)
-"""The reasons that say most: of several syncs that did not pass the access on, the one with the
-last of these is named."""
+"""The reasons of several syncs that did not pass the access on; the last of these says most."""
 
 
 def _specific(missed: Missed) -> int:

@@ -39,14 +39,14 @@ def limited(operations: int) -> Iterator[None]:
     try:
         yield
     except islpy.Error as error:
-        if LOUD and _has_some_left():
+        if LOUD and has_operations_left():
             raise
         raise IslGaveUpError(str(error)) from error
     finally:
         context.set_max_operations(0)
 
 
-def _has_some_left() -> bool:
+def has_operations_left() -> bool:
     """Tests whether ISL may make some more operations. Its message does not tell: text in the
     middle of which they end is a syntax error, too."""
     try:

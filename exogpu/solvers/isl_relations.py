@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import islpy
 
-from exogpu.solvers.isl import has_smallest_value, lexmin
+from exogpu.solvers.isl import has_operations_left, has_smallest_value, lexmin
 
 Set: TypeAlias = islpy.Set
 Map: TypeAlias = islpy.Map
@@ -73,8 +73,13 @@ def params_where(relation: Map) -> Set:
 
 
 def coalesce(relation: Map) -> Map:
-    """The same relation in fewer pieces."""
-    return relation.coalesce()
+    """The same relation in fewer pieces; as it is where ISL fails at that with operations left."""
+    try:
+        return relation.coalesce()
+    except islpy.Error:
+        if not has_operations_left():
+            raise
+        return relation
 
 
 def project_params(condition: Set, names: Iterable[str]) -> Set:

@@ -10,6 +10,7 @@ from campaigns import gpu_fuzz
 from campaigns.gpu import page, sanitizing, shrinking
 from campaigns.gpu.programs import generated
 from campaigns.named import names, program_of
+from campaigns.reach.generate import SHAPES
 from exogpu.gpu_trial import pool
 from exogpu.gpu_trial.run_data import write_packed
 from tests.trial import fake_judge, fake_program
@@ -102,8 +103,8 @@ def test_every_stage_has_arguments():
 
 
 def test_programs_are_called_by_seed_or_by_shape_and_seed():
-    chosen = names(8, 3, "reach")
-    assert [name.rpartition("_")[2] for name in chosen] == ["3"] * 7 + ["4"]
+    chosen = names(len(SHAPES) + 1, 3, "reach")
+    assert [name.rpartition("_")[2] for name in chosen] == ["3"] * len(SHAPES) + ["4"]
     for name in (*names(1, 7, None), *names(1, 7, "stores"), chosen[0]):
         program = program_of(name)
         assert page.name_of(f"folder:{name}") == program.name

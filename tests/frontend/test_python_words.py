@@ -40,7 +40,7 @@ MISTAKES = [
         "if t < 31:\n    y[m, t] = x[m, t]\nelse:\n    y[m, t] = x[m, 31]",
     ),
     ("y[m, t] = math.exp(x[m, t])", "write exp(...)", "y[m, t] = exp(x[m, t])"),
-    ("y[m, t] = __expf(x[m, t])", "write exp(...)", "y[m, t] = exp(x[m, t])"),
+    ("y[m, t] = __expf(x[m, t])", "write fast_exp(x)", "y[m, t] = fast_exp(x[m, t])"),
     ("y[m, t] = fabsf(x[m, t])", "write max(x, -x)", "y[m, t] = max(x[m, t], -x[m, t])"),
     ("y[m, t] = fmaxf(x[m, t], 0.0)", "write max(a, b)", "y[m, t] = max(x[m, t], 0.0)"),
     ("y[m, t] = x[m, t] ** 2", "multiply it with itself: x * x", "y[m, t] = x[m, t] * x[m, t]"),

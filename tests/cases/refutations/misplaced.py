@@ -1,6 +1,6 @@
 """A slot, a tail, an Arrive or an Await that is not where it belongs: the repair puts it there.
 
-# proved right
+# proved placed_right
 # refuted wrong_slot: UNINIT WAR
 #     | index tile by k % 3 at line {other}, in the place of (k + 1) % 3 | proved
 # refuted empty_tail: UNINIT
@@ -65,7 +65,7 @@ def ring(name: str, fault: str = "") -> Procedure:
     return copy
 
 
-right = ring("right")
+placed_right = ring("placed_right")
 wrong_slot = ring("wrong_slot", "slot")
 empty_tail = ring("empty_tail", "tail")
 early = ring("early", "early")

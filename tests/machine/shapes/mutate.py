@@ -16,7 +16,7 @@ def mutate(random: Random, made: amir.Program) -> amir.Program:
     sites = [op for op in _walk(made.body) if not isinstance(op, _FIXED)]
     syncs = [op for op in sites if isinstance(op, amir.Fence | amir.Arrive | amir.Await)]
     site = random.choice(syncs if syncs and random.random() < 0.6 else sites)
-    return replace(made, body=_rewrite(made.body, site, _mutant(random, site)))
+    return replace(made, body=_rewrite(made.body, site, _mutant(random, site, made)))
 
 
 _FIXED = (amir.Loop, amir.IncTaskID, amir.Alloc, amir.Release, amir.CheckBarrier)
@@ -44,7 +44,7 @@ def _rewrite(block: amir.Block, site: amir.Op, new: amir.Block) -> amir.Block:
     return tuple(made)
 
 
-def _mutant(random: Random, op: amir.Op) -> amir.Block:
+def _mutant(random: Random, op: amir.Op, made: amir.Program) -> amir.Block:
     """What takes the place of the operation."""
     if random.random() < 0.25 and not isinstance(op, amir.Guard):
         return ()
@@ -89,7 +89,7 @@ def _mutant(random: Random, op: amir.Op) -> amir.Block:
             if kind == 0:
                 return (replace(op, access=_shifted(random, op.access)),)
             if kind == 1:
-                return (replace(op, trailing=_other_tags(random, op.trailing)),)
+                return (replace(op, trailing=_other_tags(random, op.trailing, made)),)
             if kind == 2:
                 return (replace(op, level=level(random), convergent=random.random() < 0.5),)
             return (replace(op, origin=_others(random, op.origin)),)
@@ -103,15 +103,18 @@ def _mutant(random: Random, op: amir.Op) -> amir.Block:
             raise AssertionError(op)
 
 
-def _other_tags(random: Random, trailing: amir.Trailing | None) -> amir.Trailing | None:
-    """No tags; or those of the home alone, or of everything in the home's line."""
+def _other_tags(
+    random: Random, trailing: amir.Trailing | None, made: amir.Program
+) -> amir.Trailing | None:
+    """No tags; or those of the home alone, or of two elements in the home's line, if it has two."""
     if trailing is None or random.random() < 0.4:
         return None
     if random.random() < 0.5:
         return replace(trailing, targets=(trailing.home,))
     dim = random.randrange(len(trailing.home.coords) or 1)
+    (shape,) = (v.shape for v in made.variables if v.name == trailing.home.name)
     coords = tuple(
-        Interval(Int(0), Int(2)) if at == dim else coord
+        Interval(Int(0), Int(1) if shape[at] == Int(1) else Int(2)) if at == dim else coord
         for at, coord in enumerate(trailing.home.coords)
     )
     return replace(trailing, targets=(replace(trailing.home, coords=coords),))
