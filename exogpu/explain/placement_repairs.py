@@ -15,6 +15,7 @@ from exogpu.explain import edits
 from exogpu.explain import insertion_points as points
 from exogpu.explain.patch import changes
 from exogpu.ir import nodes as ir
+from exogpu.ir.types import BarrierMechanism
 from exogpu.machine.observer import Violation
 
 ORDERED: Final = frozenset({HazardKind.RAW, HazardKind.WAR, HazardKind.WAW, HazardKind.FREE})
@@ -36,8 +37,17 @@ def placement_repairs(
         if isinstance(op, amir.Arrive | amir.Await)
     }
     later = tuple(_later_arrives(violation, program)) if violation.kind in ORDERED else ()
+    groups = {v.name for v in program.variables if v.mechanism is BarrierMechanism.COMMIT_GROUP}
+    drained = {op.barrier.name for op in ops.values() if isinstance(op, amir.Await) and op.n == 0}
     outward = tuple(
-        edits.Repair(f"let more threads or steps execute line {span.line}", edits.Hoisted(op))
+        edits.Repair(
+            f"let more threads or steps execute line {span.line}",
+            edits.Hoisted(op),
+            # Further groups have to be waited for at the end, too.
+            edits.Cost.DRAINED
+            if isinstance(op, amir.Arrive) and op.home.name in groups - drained
+            else None,
+        )
         for span, op in ops.items()
     )
     return (*later[:MOST], *outward[:MOST])
