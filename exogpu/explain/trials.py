@@ -40,7 +40,7 @@ UNIT: Final = 16
 PATIENCE: Final = 5.0
 """Seconds of one run of the machine; a repair that takes longer is not proposed."""
 
-ALL_PATIENCE: Final = 6.0
+ALL_PATIENCE: Final = 7.0
 """Seconds of all trials of one program."""
 
 
