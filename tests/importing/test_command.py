@@ -86,15 +86,19 @@ def test_what_triton_keeps_in_its_cache_gets_its_barriers(made, tmp_path):
 
 
 @TRITON
-def test_what_comes_after_the_kernel_may_want_a_gpu(tmp_path):
+def test_statements_beside_the_kernel_may_want_a_gpu(tmp_path):
+    """An import ahead of the kernel may not stop."""
     source = (HERE / "kernels" / "plain.py").read_text()
-    (tmp_path / "runs.py").write_text(source + "\nraise RuntimeError('no GPU')\n")
-    (tmp_path / "stops.py").write_text("raise RuntimeError('no GPU')\n" + source)
+    wants = "raise RuntimeError('no GPU')\n"
+    (tmp_path / "after.py").write_text(f"{source}\n{wants}")
+    (tmp_path / "ahead.py").write_text(f"{wants}{source}")
+    (tmp_path / "stops.py").write_text(f"import no_such_module\n{source}")
     arguments = ["--args", KERNELS[5].arguments, "--num-stages", "3"]
-    status, output = told(f"{tmp_path / 'runs.py'}::matmul", *arguments)
-    assert status == 0 and "proved for all sizes" in output
+    for name in ("after", "ahead"):
+        status, output = told(f"{tmp_path / name}.py::matmul", *arguments)
+        assert status == 0 and "proved for all sizes" in output
     status, output = told(f"{tmp_path / 'stops.py'}::matmul", *arguments)
-    assert status == 3 and "K107" in output and "no GPU" in output
+    assert status == 3 and "K107" in output and "no_such_module" in output
 
 
 @TRITON
