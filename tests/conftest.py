@@ -44,8 +44,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 EACH: Final = 8
-"""Of the cases of one test `make test` runs every eighth, the first among them.  Continuous
-integration runs all others, and every eighth of those that are slow; `make test-long` the rest."""
+"""The step between the cases of one test that `make test` runs, from the first on.  Continuous
+integration runs the others too, and so many of the slow ones; `make test-long` runs the rest."""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -174,8 +174,8 @@ def _stride_apart(low: Count, stride: int) -> Map:
 def total(counts: Iterable[Count | None], domain: Set) -> Count:
     """The sum of counts, 0 where none has a value, on `domain`.
 
-    Each step intersects with the domain again: what its existential variables are is told before,
-    since ISL does not find copies of those that it does not know.
+    Each step intersects with the domain again.  ISL finds copies of existential variables only
+    where it knows their values, which `compute_divs` gives it.
     """
     domain = domain.compute_divs()
     zero = islpy.PwAff.from_aff(

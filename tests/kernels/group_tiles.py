@@ -6,7 +6,7 @@ import numpy as np
 
 
 def tiles_of(counts: list[int], rows: int = 128) -> tuple[np.ndarray, np.ndarray, int]:
-    """Where tiles begin, their groups, and how many have rows: a tile after the other."""
+    """The first rows of tiles, their groups, and the number that have rows, tile by tile."""
     cuts, groups, at = [], [], 0
     for g, count in enumerate(counts):
         for first in range(at, at + count, rows):

@@ -83,7 +83,7 @@ def contents(proc: Proc, size: int, pace: Pace) -> dict[str, np.ndarray]:
 
 
 def depends_on_the_stream(procedure: Procedure, size: int) -> bool:
-    """Whether some pace of the stream gives other results than copying at once."""
+    """Tests whether some pace of the stream gives other results than copying at once."""
     assert procedure.ir is not None
     inlined = inline(procedure.ir)
     expected = contents(inlined, size, at_once)

@@ -97,10 +97,10 @@ def run(
     sigma = {parameter.name: sizes[parameter.name.name] for parameter in program.params}
     if collect:
         keep = Keep.ALL
-    how = _How(keep, skip, locate, progress, most)
+    options = _Options(keep, skip, locate, progress, most)
     if not loads(program):
-        return _at(program, sigma, how)
-    compiled = None if how.keep is Keep.ALL else _for_contents(program, sigma, how)
+        return _run_at(program, sigma, options)
+    compiled = None if options.keep is Keep.ALL else _for_contents(program, sigma, options)
     count = work = 0
     for contents in sample_contents(program, sizes):
         found = None if compiled is None else _with_contents(compiled, sigma, contents)
@@ -108,7 +108,7 @@ def run(
             compiled = None
             left = None if most is None else most - work
             at = with_contents(program, sizes, contents)
-            found = _at(at, sigma, replace(how, most=left))
+            found = _run_at(at, sigma, replace(options, most=left))
         count, work = count + found.operations, work + found.work
         if found.violations:
             named = tuple(contents.items())
@@ -118,7 +118,7 @@ def run(
 
 
 @dataclass(frozen=True, slots=True)
-class _How:
+class _Options:
     """The options of `run`."""
 
     keep: Keep
@@ -128,14 +128,14 @@ class _How:
     most: int | None
 
 
-def _at(program: Program, sigma: Mapping[Sym, int], how: _How) -> Outcome:
+def _run_at(program: Program, sigma: Mapping[Sym, int], options: _Options) -> Outcome:
     """Executes a program that loads no values, by the literal machine where it must."""
     try:
-        return _run(without_slots(program, sigma), sigma, how)
+        return _run(without_slots(program, sigma), sigma, options)
     except (Unsupported, UncountedError):
-        watch = _Watch(how.progress, how.most)
+        watch = _Watch(options.progress, options.most)
         sizes = {name.name: value for name, value in sigma.items()}
-        violations = literal.run(program, sizes, KEEPING[how.keep](), watch=watch)
+        violations = literal.run(program, sizes, KEEPING[options.keep](), watch=watch)
         return Outcome(violations, 0, watch.work)
 
 
@@ -181,23 +181,25 @@ class _Compiled:
         return tuple(machine.observer.found)
 
 
-def _compiled(program: Program, sigma: Mapping[Sym, int], how: _How) -> _Compiled:
+def _compiled(program: Program, sigma: Mapping[Sym, int], options: _Options) -> _Compiled:
     tables = Tables()
-    fine = how.keep is Keep.ALL
+    fine = options.keep is Keep.ALL
     layout = survey(program, sigma, tables, fine)
-    tasks = count_tasks(program.body, sigma) if how.progress is not None else 0
-    observer = KEEPING[how.keep]()
-    machine = Machine(layout, tables, observer, fine, how.skip, how.progress, tasks, how.most)
+    tasks = count_tasks(program.body, sigma) if options.progress is not None else 0
+    observer = KEEPING[options.keep]()
+    machine = Machine(
+        layout, tables, observer, fine, options.skip, options.progress, tasks, options.most
+    )
     return _Compiled(program, machine, block_steps(Context(machine), program.body, (), Parts()))
 
 
-def _run(program: Program, sigma: Mapping[Sym, int], how: _How) -> Outcome:
+def _run(program: Program, sigma: Mapping[Sym, int], options: _Options) -> Outcome:
     if not surely_holds(program, sigma, {}):
         raise Unsupported("a window may lie outside its variable")
-    compiled = _compiled(program, sigma, how)
+    compiled = _compiled(program, sigma, options)
     found = compiled.run()
-    fine = how.keep is Keep.ALL
-    near = found[:LOCATED] if how.locate and (not fine or len(found) <= LOCATED) else ()
+    fine = options.keep is Keep.ALL
+    near = found[:LOCATED] if options.locate and (not fine or len(found) <= LOCATED) else ()
     sizes = {name.name: value for name, value in sigma.items()}
     known = [located(program, sizes, violation) for violation in near]
     machine = compiled.machine
@@ -207,14 +209,16 @@ def _run(program: Program, sigma: Mapping[Sym, int], how: _How) -> Outcome:
 # --- values from memory -------------------------------------------------------------------------
 
 
-def _for_contents(program: Program, sigma: Mapping[Sym, int], how: _How) -> _Compiled | None:
+def _for_contents(
+    program: Program, sigma: Mapping[Sym, int], options: _Options
+) -> _Compiled | None:
     """Compiles the program for all contents of its arrays; None where these tell how many tasks
     there are."""
     for op in operations(program.body):
         if isinstance(op, Loop) and op.source is not None and begins_tasks(op.body):
             return None
     try:
-        return _compiled(program, sigma, replace(how, keep=Keep.FIRST))
+        return _compiled(program, sigma, replace(options, keep=Keep.FIRST))
     except Unsupported:
         return None
 

@@ -80,3 +80,44 @@ same_warp_twice = taken_twice("same_warp_twice", "a")
 # Warp b is the first to write into the other half of old, and has not waited for warp a.
 # expect two_warps: refuted FREE old
 two_warps = taken_twice("two_warps", "b")
+
+
+def of_cluster(name: str, meet: str) -> Procedure:
+    """Warp `a` of each CTA reads the other CTA's part of old; then it meets, or the cluster."""
+
+    @proc(name=name)
+    def kernel(x: f32[2, 32] @ CudaGmemLinear, y: f32[2, 32] @ CudaGmemLinear):
+        with CudaDeviceFunction(
+            clusterDim=2, warp_config=[CudaWarpConfig("a", 1), CudaWarpConfig("b", 1)]
+        ):
+            for task in cuda_tasks(0, 1):
+                old: f32[2, 32] @ CudaSmemCluster
+                with CudaWarps(name="a"):
+                    for c in cuda_threads(0, 2, unit=cuda_warp):
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            old[c, t] = x[c, t]
+                Fence(cuda_in_order, cuda_in_order)
+                with CudaWarps(name="a"):
+                    for c in cuda_threads(0, 2, unit=cuda_warp):
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            y[c, t] = old[1 - c, 31 - t]
+                        if meet == "warp":
+                            Fence(cuda_in_order, cuda_in_order)
+                if meet == "cluster":
+                    Fence(cuda_in_order, cuda_in_order)
+                new: f32[2, 32] @ CudaSmemCluster
+                with CudaWarps(name="a"):
+                    for c in cuda_threads(0, 2, unit=cuda_warp):
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            new[c, t] = 1.0
+                Fence(cuda_in_order, cuda_in_order)
+
+    return kernel
+
+
+# The other CTA's warp may still read what new takes the bytes of.
+# expect warp_of_each_cta: refuted FREE old
+warp_of_each_cta = of_cluster("warp_of_each_cta", "warp")
+
+# expect both_ctas: proved
+both_ctas = of_cluster("both_ctas", "cluster")
