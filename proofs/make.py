@@ -1,7 +1,7 @@
 """Makes this folder again: `make proofs`.
 
-Reports and whole certificates of all shipped kernels go to build/proofs.  Here stay the lock, the
-witness of each kernel, its report as text, and one kernel whole, as an example.
+Reports and certificates of all shipped kernels go to build/proofs.  Here stay the lock, which has
+every kernel, and the whole proofs of a few exemplars.
 """
 
 from __future__ import annotations
@@ -22,19 +22,27 @@ from exogpu.report.build import build
 from exogpu.report.page import write_report
 from exogpu.solvers.smt import z3_version
 from exogpu.symbolic.certificate import write
-from exogpu.symbolic.certificate.strict_json import WITNESS, Json, json_text
+from exogpu.symbolic.certificate.strict_json import Json, json_text
 from exogpu.symbolic.certificate.write import write_certificate
 
 HERE = Path(__file__).resolve().parent
 PAGES = HERE.parent / "build" / "proofs"
-KEPT = (WITNESS, "report.md")
-EXAMPLE = "gemm_sm90_2x1_128x256"
+EXEMPLARS = (
+    "gather_rows_bf16",
+    "transpose_f32",
+    "histogram_256",
+    "gemm_bf16_sm80",
+    "gemm_sm90_2x1_128x256",
+    "gemm_splitk_sum_sm90_1x1_128x256",
+)
+"""The kernels whose whole proofs are here, from the simplest on: rows by a table, a tile in shared
+memory, atomics, a ring of asynchronous copies, two roles in clusters, flags between clusters."""
 UNITS = tuple(load("exogpu.kernels"))
 """All shipped kernels, which the processes that prove them have, too."""
 
 
-def made(at: int) -> Json | None:
-    """What the lock has of a kernel, whose pages are written; None if it is not proved."""
+def prove(at: int) -> Json | None:
+    """Proves a kernel, writes its pages, and returns its entry of the lock; None if undecided."""
     procedure = UNITS[at].procedure
     assert procedure is not None
     verdict: Verdict = procedure.check(policy=Policy.PTX)
@@ -49,13 +57,13 @@ def made(at: int) -> Json | None:
 
 
 def main() -> int:
-    """1 if a kernel is not proved; then nothing here is changed."""
+    """Proves all kernels.  Returns 1 if one is not proved, and then changes nothing here."""
     proofs: dict[str, Json] = {}
     console = Console()
     os.environ.setdefault("EXOGPU_JOBS", "2")
     workers = max(1, (os.cpu_count() or 1) // 2)
     with ProcessPoolExecutor(workers, get_context("fork")) as pool:
-        for unit, entry in zip(UNITS, pool.map(made, range(len(UNITS))), strict=True):
+        for unit, entry in zip(UNITS, pool.map(prove, range(len(UNITS))), strict=True):
             word = "not proved" if entry is None else "proved"
             console.print(f"{unit.name}: {word}", highlight=False)
             if entry is None:
@@ -65,11 +73,8 @@ def main() -> int:
     for old in HERE.iterdir():
         if old.is_dir():
             shutil.rmtree(old)
-    for name in proofs:
-        (HERE / name).mkdir()
-        for file in (PAGES / name).iterdir():
-            if file.name in KEPT or name == EXAMPLE:
-                shutil.copy(file, HERE / name)
+    for name in EXEMPLARS:
+        shutil.copytree(PAGES / name, HERE / name)
     versions: dict[str, Json] = {"exogpu": metadata.version("exogpu"), "z3": z3_version()}
     versions["islpy"] = metadata.version("islpy")
     locked: dict[str, Json] = {"versions": versions, "proofs": proofs}

@@ -203,7 +203,7 @@ def test_headings_tell_claims_apart() -> None:
         assert not any(other.startswith(head) for other in heads[:number] + heads[number + 1 :])
 
 
-@pytest.mark.parametrize("kernel", ["gemv", "gemm_sm90_2x1_128x256"])
+@pytest.mark.parametrize("kernel", ["gemm_bf16_sm80", "gemm_sm90_2x1_128x256"])
 @pytest.mark.ci
 def test_scripts_of_kernels_are_read(kernel: str) -> None:
     (unit,) = load(f"exogpu.kernels::{kernel}")
