@@ -111,13 +111,12 @@ def check_program(program: object) -> dict[str, Any]:
 
 
 def operations(program: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """All of a program's operations, block by block."""
-    blocks, found = [program["body"]], []
-    while blocks:
-        block = blocks.pop()
-        found += block
-        blocks += [op["body"] for op in block if "body" in op]
-    return found
+    """Lists a program's operations in program order."""
+    pending, ordered = program["body"][::-1], []
+    while pending:
+        ordered.append(op := pending.pop())
+        pending += op.get("body", [])[::-1]
+    return ordered
 
 
 def _imported(value: object, where: str) -> None:
