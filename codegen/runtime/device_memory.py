@@ -267,6 +267,20 @@ def tensor_map(used: MapOf, array: Array, dtype: str) -> ctypes.Array[ctypes.c_b
     return _encoded(kind, array.pointer, array.shape, strides, used.box, used.swizzle)
 
 
+def copied_map(descriptor: object) -> ctypes.Array[ctypes.c_byte]:
+    """Copies a descriptor for somebody who changes its address."""
+    copy = _descriptor()
+    ctypes.memmove(copy, ctypes.byref(descriptor), ctypes.sizeof(copy))  # type: ignore[arg-type]
+    return copy
+
+
+def _descriptor() -> ctypes.Array[ctypes.c_byte]:
+    """128 bytes for a descriptor, where the driver wants them."""
+    storage = (ctypes.c_byte * (128 + 64))()
+    begin = -ctypes.addressof(storage) % 64
+    return (ctypes.c_byte * 128).from_buffer(storage, begin)
+
+
 def _strides(array: Array, item: int) -> tuple[int, ...]:
     """Returns the strides of all dimensions but the last, which TMA takes to be contiguous."""
     found, stride = [], item
@@ -287,9 +301,7 @@ def _encoded(
 ) -> ctypes.Array[ctypes.c_byte]:
     """cuTensorMapEncodeTiled, whose lists have the innermost dimension first."""
     rank = len(shape)
-    storage = (ctypes.c_byte * (128 + 64))()
-    begin = -ctypes.addressof(storage) % 64
-    aligned = (ctypes.c_byte * 128).from_buffer(storage, begin)
+    aligned = _descriptor()
     driver.call(
         "cuTensorMapEncodeTiled",
         ctypes.byref(aligned),

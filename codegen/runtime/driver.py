@@ -133,6 +133,13 @@ def _primary(device: int) -> ctypes.c_void_p:
     return context
 
 
+def is_current(device: int) -> bool:
+    """Tests whether the device's primary context is the current one."""
+    context = ctypes.c_void_p()
+    call("cuCtxGetCurrent", ctypes.byref(context))
+    return context.value is not None and context.value == _primary(device).value
+
+
 @contextmanager
 def active(device: int) -> Iterator[None]:
     """Within it, the device's primary context, which its libraries use, is the current one."""

@@ -5,21 +5,20 @@ from __future__ import annotations
 import ctypes
 import json
 import math
-import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Final, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import TypeAlias, TypeVar
 
 from exogpu.codegen.runtime import arrays as runtime_arrays
 from exogpu.codegen.runtime import driver
 from exogpu.codegen.runtime import manifest as runtime_manifest
 from exogpu.codegen.runtime.arrays import ITEM_SIZE, Array, array_of, describe_fault, listen
 from exogpu.codegen.runtime.binding import arguments_by_name, bind, check_fits, value_of
-from exogpu.codegen.runtime.device_memory import Place, enqueued, tensor_map
+from exogpu.codegen.runtime.device_memory import Place, copied_map, enqueued, tensor_map
 from exogpu.codegen.runtime.modules import (
     Loaded,
     check_arch,
@@ -28,50 +27,14 @@ from exogpu.codegen.runtime.modules import (
     load,
     module_of,
 )
-
-# Calls that repeat another: with the same memory, shapes and stream, told of torch's tensors.
-
-
-def key_of(
-    values: Iterable[Any], names: tuple[str, ...], stream: object, most: int | None
-) -> Hashable | None:
-    """Returns the key of a call: two calls with one key launch the same. The last values have
-    names.
-
-    None where that is not known: for arrays that are no tensors of one GPU, or that take part in
-    the computation of a gradient, and for streams other than handles.
-    """
-    torch = sys.modules.get("torch")
-    tensor = getattr(torch, "Tensor", None)
-    if torch is None or tensor is None or not (stream is None or type(stream) is int):
-        return None
-    parts: list[Hashable] = []
-    device = None
-    for value in values:
-        if type(value) is int:
-            parts.append(value)
-            continue
-        if type(value) is not tensor or not value.is_cuda or value.requires_grad:
-            return None
-        if device is None:
-            device = value.get_device()
-        if value.get_device() != device:
-            return None
-        parts.append((value.data_ptr(), value.dtype, value.shape, value.stride()))
-    if device is None:
-        return None
-    chosen = _current_stream(torch, device) if stream is None else stream
-    return names, stream is None, chosen, device, most, tuple(parts)
-
-
-def _current_stream(torch: ModuleType, device: int) -> int:
-    """The handle of torch's current stream."""
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # an eighth of the time
-    return int(raw(device) if raw else torch.cuda.current_stream(device).cuda_stream)
-
-
-MOST_REPEATED: Final = 256
-"""Calls that are kept, to be repeated without looking at their arguments again."""
+from exogpu.codegen.runtime.plans import (
+    MOST_PLANS,
+    Addresses,
+    Plan,
+    Span,
+    current_record,
+    shape_key,
+)
 
 _T = TypeVar("_T")
 _Items: TypeAlias = tuple[tuple[str, _T], ...]
@@ -85,6 +48,8 @@ class _Ready:
     loaded: Loaded
     tasks: int
     arguments: list[ctypes._CData]
+    sources: tuple[str | runtime_manifest.MapOf, ...]
+    """The parameter or tensor map that each argument is."""
     early: bool
     """It may begin before the kernel right before it has ended."""
 
@@ -93,6 +58,8 @@ class _Ready:
 class _Filled:
     """Memory with the byte that it gets."""
 
+    target: str
+    offset: int
     pointer: int
     bytes: int
     byte: int
@@ -119,10 +86,11 @@ class Kernel:
         self._by_value = frozenset(p.name for p in self._data.data if p.by_value)
         self._loaded: dict[int, dict[str, Loaded]] = {}
         self._faults: dict[int, ctypes.Array[ctypes.c_longlong]] = {}
+        self._on_cpu = runtime_manifest.HostCode() in self._data.steps
         # Most calls repeat another: what follows from the arrays alone is kept.
         self._sizes = lru_cache(maxsize=64)(self._bind)
         self._steps = lru_cache(maxsize=64)(self._ready)
-        self._repeated: dict[Hashable, tuple[int, tuple[Callable[[], None], ...]]] = {}
+        self._plans: dict[Hashable, Plan] = {}
 
     @classmethod
     def from_folder(cls, folder: Path, name: str) -> Kernel:
@@ -151,28 +119,55 @@ class Kernel:
         kernel has ended itself for an index from memory, the next call's error names it.
         """
         try:
-            self._enqueue(arrays, stream, arguments)
+            self._call(arrays, stream, arguments)
         except runtime_manifest.LaunchError as error:
-            if wrong := self.wrong_index:
-                raise runtime_manifest.LaunchError(wrong, "give indices in that range") from error
+            self._explain(error)
             raise
 
-    def _enqueue(
+    def enqueue(self, plan: Plan, addresses: tuple[int, ...]) -> None:
+        """Enqueues a plan of this kernel on tensors at addresses that fit.  Raises LaunchError."""
+        try:
+            plan.enqueue(addresses)
+        except runtime_manifest.LaunchError as error:
+            self._explain(error)
+            raise
+
+    def _explain(self, error: runtime_manifest.LaunchError) -> None:
+        """Raises LaunchError that names the index for which an earlier launch ended itself."""
+        if wrong := self.wrong_index:
+            raise runtime_manifest.LaunchError(wrong, "give indices in that range") from error
+
+    def _call(
         self, arrays: tuple[object, ...], stream: object, arguments: dict[str, object]
     ) -> None:
-        if runtime_manifest.HostCode() in self._data.steps:
+        if self._on_cpu:
             name = self._data.name
             what = f"{name} does more on the CPU than to launch kernels in order"
             how = f"make lib{name}.so by `exogpu compile --so`, and call its function {name}_launch"
             raise runtime_manifest.LaunchError(what, how)
         values = (*arrays, *arguments.values())
-        key = key_of(values, tuple(arguments), stream, self.most_clusters)
-        if key is not None and key in self._repeated:
-            device, actions = self._repeated[key]
-            with driver.active(device):
-                for act in actions:
-                    act()
-            return
+        record = current_record()
+        key, tensors = shape_key(values, tuple(arguments), stream, self.most_clusters) or (None, [])
+        addresses = tuple([tensor.data_ptr() for tensor in tensors])
+        plan = self._plans.get(key)
+        if plan is None or not plan.fits(addresses):
+            plan = self._look(arrays, stream, arguments, key is not None and len(tensors))
+            if plan is not None:
+                if len(self._plans) >= MOST_PLANS:
+                    self._plans.clear()
+                self._plans[key] = plan
+        else:
+            plan.enqueue(addresses)
+        if record is not None and plan is not None:
+            record.launches.append((self.enqueue, plan, addresses))
+        elif record is not None:
+            record.repeatable = False
+
+    def _look(
+        self, arrays: tuple[object, ...], stream: object, arguments: dict[str, object], tensors: int
+    ) -> Plan | None:
+        """Looks at the arguments, and enqueues the steps.  Returns a plan for further calls if all
+        arrays are tensors, so many, of one library with one stream."""
         given = arguments_by_name(self._data, arrays, arguments)
         streams = [s for a in given.arrays.values() if (s := driver.current_stream(a)) is not None]
         chosen = driver.handle(stream) if stream is not None else next(iter(streams), 0)
@@ -180,19 +175,50 @@ class Kernel:
         found = {n: self._array(n, a, chosen) for n, a in given.arrays.items()}
         sizes = self._sizes(tuple(found.items()), tuple(given.sizes.items()))
         device = self._device(found)
+        waited = others | {a.stream for a in found.values() if a.stream is not None}
         with driver.active(device), _on_device(found, self._written, chosen) as placed:
             ready = self._steps(device, tuple(placed.items()), sizes)
-            waited = others | {a.stream for a in found.values() if a.stream is not None}
             driver.wait_for(chosen, waited)
-            actions = self._actions(ready, chosen)
-            for act in actions:
+            for act in self._actions(ready, chosen):
                 act()
             for other in others - {chosen}:
                 driver.wait_for(other, [chosen])
-        if key is not None and waited <= {chosen}:
-            if len(self._repeated) >= MOST_REPEATED:
-                self._repeated.clear()
-            self._repeated[key] = device, actions
+            if not tensors or not waited <= {chosen}:
+                return None
+            names = [p.name for p in self._data.data][: len(arrays)] + list(arguments)
+            order = [name for name in names if name in found and found[name].value is None]
+            if len(order) != tensors:  # a tensor whose value is taken
+                return None
+            return self._plan(device, found, sizes, chosen, order)
+
+    def _plan(
+        self,
+        device: int,
+        arrays: Mapping[str, Array],
+        sizes: _Items[int],
+        stream: int,
+        order: Sequence[str],
+    ) -> Plan:
+        """Makes the plan of a call whose tensors come in that order; its arguments are its own."""
+        places, steps = Addresses(), list(self._ready(device, tuple(arrays.items()), sizes))
+        targets: dict[int, ctypes.c_uint64] = {}
+        for at, step in enumerate(steps):
+            if isinstance(step, _Filled):
+                targets[at] = ctypes.c_uint64(step.pointer)
+                places.pointers.append((targets[at], order.index(step.target), step.offset))
+            elif isinstance(step, _Ready):
+                own = list(step.arguments)
+                for where, source in enumerate(step.sources):
+                    if isinstance(source, runtime_manifest.MapOf):
+                        own[where] = descriptor = copied_map(step.arguments[where])
+                        places.maps.append((descriptor, order.index(source.tensor)))
+                    elif source in order:
+                        places.pointers.append((own[where], order.index(source), 0))
+                steps[at] = replace(step, arguments=own)
+        spans = [Span(at, arrays[n].bytes, n in self._written) for at, n in enumerate(order)]
+        addresses = tuple(arrays[name].pointer for name in order)
+        actions = self._actions(tuple(steps), stream, targets)
+        return Plan(device, actions, spans, places, addresses)
 
     def check_contracts(self, *arrays: object, stream: object = None, **arguments: object) -> None:
         """Look at what the proof assumes of the contents of arrays, such as monotone(offsets).
@@ -217,20 +243,28 @@ class Kernel:
         return next(filter(None, found), "")
 
     def _actions(
-        self, steps: tuple[_Ready | _Filled | Place, ...], stream: int
+        self,
+        steps: tuple[_Ready | _Filled | Place, ...],
+        stream: int,
+        targets: Mapping[int, ctypes.c_uint64] = MappingProxyType({}),
     ) -> tuple[Callable[[], None], ...]:
-        """Returns functions that enqueue the steps."""
+        """Returns functions that enqueue the steps; `targets` are addresses of steps that fill."""
         places = [step for step in steps if isinstance(step, Place)]
-        actions = (self._action(step, stream) for step in steps if not isinstance(step, Place))
-        made = tuple(actions)
+        made = tuple(
+            self._action(step, stream, targets.get(at))
+            for at, step in enumerate(steps)
+            if not isinstance(step, Place)
+        )
         return (enqueued(made, places, stream),) if places else made
 
-    def _action(self, step: _Ready | _Filled, stream: int) -> Callable[[], None]:
+    def _action(
+        self, step: _Ready | _Filled, stream: int, target: ctypes.c_uint64 | None
+    ) -> Callable[[], None]:
         """Returns the function that enqueues a step."""
         if isinstance(step, _Ready):
             clusters = clusters_for(step.loaded, step.tasks, self.most_clusters)
             return launcher(step.loaded, clusters, step.arguments, stream, early=step.early)
-        target, count = ctypes.c_uint64(step.pointer), ctypes.c_size_t(step.bytes)
+        target, count = target or ctypes.c_uint64(step.pointer), ctypes.c_size_t(step.bytes)
         byte, where = ctypes.c_ubyte(step.byte), driver.pointer(stream)
         return partial(driver.call, "cuMemsetD8Async", target, byte, count, where)
 
@@ -295,7 +329,9 @@ class Kernel:
             if first < 0 or first + count > target.bytes:  # bounds analysis refuses it
                 what = f"a memset leaves {step.target}: bytes {first} to {first + count}"
                 raise runtime_manifest.LaunchError(what, "compile the procedure again")
-            return _Filled(target.pointer + first, count, step.byte) if count > 0 else None
+            if count <= 0:
+                return None
+            return _Filled(step.target, first, target.pointer + first, count, step.byte)
         if isinstance(step, runtime_manifest.HostCode | runtime_manifest.Workspace):
             return None
         counts = [
@@ -319,7 +355,8 @@ class Kernel:
             for a in step.arguments
         ]
         early = step.dependent and after_kernel
-        return _Ready(self._loaded[device][step.kernel], tasks, arguments, early)
+        loaded = self._loaded[device][step.kernel]
+        return _Ready(loaded, tasks, arguments, tuple(step.arguments), early)
 
     def _argument(
         self,

@@ -13,6 +13,7 @@ from typing import Any, Final
 from exogpu.codegen.runtime.arrays import ITEM_SIZE, array_of, check_layout
 from exogpu.codegen.runtime.driver import handle
 from exogpu.codegen.runtime.manifest import LaunchError
+from exogpu.codegen.runtime.plans import current_record
 
 ACTIVATIONS: Final = ("", "relu", "gelu", "silu")
 """gelu is that of erf; silu(x) is x * sigmoid(x)."""
@@ -136,7 +137,10 @@ def empty_array(like: Any, shape: tuple[int, ...], dtype: str | None = None) -> 
     that the library calls `dtype`."""
     module = type(like).__module__.partition(".")[0]
     if hasattr(like, "new_empty"):  # torch
-        return like.new_empty(shape, dtype=dtype and getattr(sys.modules["torch"], dtype))
+        made = like.new_empty(shape, dtype=dtype and getattr(sys.modules["torch"], dtype))
+        if (record := current_record()) is not None:
+            record.made.append(made)
+        return made
     if module in ("cupy", "numpy"):
         return importlib.import_module(module).empty(shape, dtype or like.dtype)
     raise LaunchError(
@@ -151,6 +155,8 @@ def scratch(like: Any, shape: tuple[int, ...], dtype: str, stream: object) -> An
     cuda = getattr(library, "cuda", None)
     if stream is None or cuda is None or not getattr(like, "is_cuda", True):
         return empty_array(like, shape, dtype)
+    if (record := current_record()) is not None:
+        record.repeatable = False  # another call would make it on the current stream
     if hasattr(like, "new_empty"):  # torch
         with cuda.stream(cuda.ExternalStream(handle(stream), device=like.device)):
             return empty_array(like, shape, dtype)

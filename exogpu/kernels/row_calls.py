@@ -24,6 +24,7 @@ from exogpu.kernels.array_arguments import (
     scratch,
     type_of,
 )
+from exogpu.kernels.repeated_calls import repeated
 from exogpu.kernels.row_layout import (
     SCAN_LONGEST,
     SCANNED,
@@ -39,6 +40,7 @@ from exogpu.kernels.topk_selection import LONGEST, MOST, TopkShape, topk_shape
 # The greatest elements of rows of an array in one call; the kernel is compiled on first use.
 
 
+@repeated
 def topk(
     x: Any, k: int, out: Any = None, indices: Any = None, *, stream: object = None
 ) -> tuple[Any, Any]:
@@ -100,6 +102,7 @@ def scan(x: Any, out: Any = None, *, stream: object = None) -> Any:
     return result
 
 
+@repeated
 def total(x: Any, out: Any = None, *, stream: object = None) -> Any:
     """The sum of all elements of x, f32 of any shape, and contiguous: `torch.sum(x)`.
 
@@ -136,6 +139,7 @@ _OUT: Final = {"y": "out"}
 """Names of arguments that differ between calls and kernels."""
 
 
+@repeated
 def softmax(x: Any, out: Any = None, *, stream: object = None) -> Any:
     """The softmax of each row of x, along its last dimension: `torch.softmax(x, -1)`.
 
@@ -145,6 +149,7 @@ def softmax(x: Any, out: Any = None, *, stream: object = None) -> Any:
     return _of_rows("softmax", x, {}, out, stream)
 
 
+@repeated
 def rms_norm(
     x: Any, weight: Any, eps: float = 1e-6, out: Any = None, *, stream: object = None
 ) -> Any:
@@ -155,6 +160,7 @@ def rms_norm(
     return _of_rows("rms_norm", x, {"weight": weight}, out, stream, eps)
 
 
+@repeated
 def layer_norm(
     x: Any, weight: Any, bias: Any, eps: float = 1e-5, out: Any = None, *, stream: object = None
 ) -> Any:
@@ -165,6 +171,7 @@ def layer_norm(
     return _of_rows("layer_norm", x, {"weight": weight, "bias": bias}, out, stream, eps)
 
 
+@repeated
 def cross_entropy(
     logits: Any, target: Any, lse: Any = None, out: Any = None, *, stream: object = None
 ) -> Any:
@@ -196,6 +203,7 @@ def cross_entropy(
     return result
 
 
+@repeated
 def cumsum(x: Any, out: Any = None, *, stream: object = None) -> Any:
     """The sums of each row of x up to each of its elements: `torch.cumsum(x, -1)`.
 
@@ -214,6 +222,7 @@ def cumsum(x: Any, out: Any = None, *, stream: object = None) -> Any:
     return result
 
 
+@repeated
 def transpose(x: Any, out: Any = None, *, stream: object = None) -> Any:
     """A copy of x with its last two dimensions exchanged: x is (M, N) or (L, M, N), f32 or bf16."""
     batched = rank_of("x", x, (2, 3)) == 3
@@ -229,6 +238,7 @@ def transpose(x: Any, out: Any = None, *, stream: object = None) -> Any:
     return result
 
 
+@repeated
 def stencil(x: Any, weight: Any, out: Any = None, *, stream: object = None) -> Any:
     """Sums of 3 x 3 neighbours by weight, 0 outside: a convolution (correlation) of an f32 matrix.
 

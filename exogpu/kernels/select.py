@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from exogpu.codegen.runtime import driver
 from exogpu.codegen.runtime.manifest import LaunchError
+from exogpu.kernels import repeated_calls
 
 TIMES: Final = Path(__file__).with_name("times.json")
 SLICES: Final = 64
@@ -272,3 +273,4 @@ def keep(gpu: str, product: Product, fastest: Choice) -> None:
     scratch.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     scratch.replace(target)
     table.cache_clear()
+    repeated_calls.forget()
