@@ -28,6 +28,7 @@ SETS, CALLS, ROUNDS = 8, 100, 15
 """Sets of arrays, calls of a round, and rounds: the median of these counts."""
 
 Arguments = dict[str, Any]
+Result = torch.Tensor | tuple[torch.Tensor, ...]
 
 
 def normal(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
@@ -151,7 +152,7 @@ def seconds(call: Callable[[int], Any]) -> float:
     return statistics.median(rounds)
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one: Result, other: Result) -> bool:
     """Tests whether two results are alike, bit by bit."""
     ones, others = (r if isinstance(r, tuple) else (r,) for r in (one, other))
     pairs = zip(ones, others, strict=True)
