@@ -62,6 +62,20 @@ def call(name: str, *arguments: object) -> None:
     _check(driver, getattr(driver, name)(*arguments), name)
 
 
+def caller(name: str, *arguments: object, keep: object = None) -> Callable[[], None]:
+    """Returns a function that makes the same call of the driver each time, as `call` does.
+
+    What the arguments point to is kept as long as the function.
+    """
+    driver = _driver()
+
+    def repeat(_: object = keep) -> None:
+        if status := getattr(driver, name)(*arguments):
+            _check(driver, status, name)
+
+    return repeat
+
+
 def is_over(event: ctypes.c_void_p) -> bool:
     """Tests whether the streams have come to an event. Raises LaunchError where one has failed."""
     driver = _driver()
@@ -133,11 +147,16 @@ def _primary(device: int) -> ctypes.c_void_p:
     return context
 
 
-def is_current(device: int) -> bool:
-    """Tests whether the device's primary context is the current one."""
-    context = ctypes.c_void_p()
-    call("cuCtxGetCurrent", ctypes.byref(context))
-    return context.value is not None and context.value == _primary(device).value
+def context_test(device: int) -> Callable[[], bool]:
+    """Returns a test whether the device's primary context is the current one."""
+    driver, primary, context = _driver(), _primary(device).value, ctypes.c_void_p()
+    where = ctypes.byref(context)
+
+    def is_current() -> bool:
+        status = driver.cuCtxGetCurrent(where)
+        return status == 0 and primary is not None and context.value == primary
+
+    return is_current
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
@@ -266,7 +266,7 @@ class Kernel:
             return launcher(step.loaded, clusters, step.arguments, stream, early=step.early)
         target, count = target or ctypes.c_uint64(step.pointer), ctypes.c_size_t(step.bytes)
         byte, where = ctypes.c_ubyte(step.byte), driver.pointer(stream)
-        return partial(driver.call, "cuMemsetD8Async", target, byte, count, where)
+        return driver.caller("cuMemsetD8Async", target, byte, count, where)
 
     def _array(self, name: str, value: object, stream: int) -> Array:
         if name in self._by_value:

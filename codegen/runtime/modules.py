@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from exogpu.codegen.runtime.driver import MULTIPROCESSORS, Gpu, attribute, call, pointer
+from exogpu.codegen.runtime.driver import MULTIPROCESSORS, Gpu, attribute, call, caller, pointer
 from exogpu.codegen.runtime.manifest import Launch, LaunchError
 
 
@@ -132,11 +132,8 @@ def launcher(
     pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
     config = _config(loaded.launch, clusters, stream, early=early)
     where = ctypes.byref(config)
-
-    def launch(kept: list[ctypes._CData] = arguments) -> None:  # `pointers` point into them
-        call("cuLaunchKernelEx", where, loaded.function, pointers, None)
-
-    return launch
+    # `pointers` points into the arguments, which live as long as the function.
+    return caller("cuLaunchKernelEx", where, loaded.function, pointers, None, keep=arguments)
 
 
 def _config(launch: Launch, clusters: int, stream: int, *, early: bool = False) -> _Config:

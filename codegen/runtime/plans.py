@@ -36,32 +36,54 @@ def shape_key(
     tensor = getattr(torch, "Tensor", None)
     if torch is None or tensor is None or not (stream is None or type(stream) is int):
         return None
-    parts: list[Hashable] = []
+    parts: list[Hashable] = [names, stream is None, most]
     tensors: list[Any] = []
-    device = -1
     try:
-        for value in values:
-            kind = type(value)
-            if kind is tensor:
-                where = value.get_device()
-                if device < 0:
-                    device = where
-                if where < 0 or where != device or value.requires_grad:
-                    return None
-                parts.append((value.dtype, value.shape, value.stride()))
-                tensors.append(value)
-            elif kind is float:
-                parts.append((kind, value.hex()))  # 0.0 and -0.0 are equal, and two arguments
-            elif value is None or kind in (int, bool, str):
-                parts.append((kind, value))
-            else:
-                return None
+        device = _parts(values, tensor, -1, parts, tensors)
     except RuntimeError:  # of torch: a sparse tensor has no strides
         return None
     if device < 0:
         return None
-    chosen = _current_stream(torch, device) if stream is None else stream
-    return (names, stream is None, chosen, device, most, *parts), tensors
+    parts.append(_current_stream(torch, device) if stream is None else stream)
+    return tuple(parts), tensors
+
+
+_PLAIN: Final[frozenset[type]] = frozenset({int, bool, str, type(None)})
+
+
+def _parts(
+    values: Iterable[Any], tensor: type, device: int, parts: list[Hashable], tensors: list[Any]
+) -> int:
+    """Adds the values' parts of a key, and the tensors.  Returns their GPU; -1 where there is none,
+    and less where a value has no part."""
+    for value in values:
+        kind = type(value)
+        if kind is tensor:
+            where = value.get_device()
+            if where != device:
+                if where < 0 or device >= 0:
+                    return -2
+                device = where
+                parts.append(device)
+            if value.requires_grad:
+                return -2
+            parts.append(value.dtype)
+            parts.append(value.shape)
+            parts.append(value.stride())
+            tensors.append(value)
+        elif kind in _PLAIN:
+            parts.append(kind.__name__)  # True is 1
+            parts.append(value)
+        elif kind is float:
+            parts.append(value.hex())  # 0.0 and -0.0 are equal, and two arguments
+        elif kind is tuple or kind is list:
+            parts.append((kind, len(value)))
+            device = _parts(value, tensor, device, parts, tensors)
+            if device < -1:
+                return device
+        else:
+            return -2
+    return device
 
 
 def _current_stream(torch: ModuleType, device: int) -> int:
@@ -110,6 +132,7 @@ class Plan:
         addresses: tuple[int, ...],
     ) -> None:
         self._device, self._actions, self._places = device, actions, places
+        self._is_current = driver.context_test(device)
         self._addresses = addresses
         self._lock = Lock()
         sizes = [span for span in spans if span.bytes]
@@ -137,7 +160,7 @@ class Plan:
     def enqueue(self, addresses: tuple[int, ...]) -> None:
         """Enqueues the steps on tensors at addresses that fit.  Raises LaunchError."""
         with self._lock:  # threads share the arguments, which the driver copies
-            if driver.is_current(self._device):
+            if self._is_current():
                 self._run(addresses)
             else:
                 with driver.active(self._device):

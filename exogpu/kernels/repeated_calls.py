@@ -7,7 +7,7 @@ makes the arrays and launches the plans.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
@@ -70,8 +70,7 @@ def repeated(call: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(call)
     def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        values = _flat((*args, *kwargs.values()))
-        found = shape_key(values, tuple(kwargs), kwargs.get("stream"))
+        found = shape_key((*args, *kwargs.values()), tuple(kwargs), kwargs.get("stream"))
         if found is None:
             return call(*args, **kwargs)
         key, tensors = found
@@ -95,17 +94,6 @@ def forget() -> None:
     """Forgets all calls, so that the next ones choose their kernels again."""
     for known in _CALLS:
         known.clear()
-
-
-def _flat(values: tuple[Any, ...]) -> Sequence[Any]:
-    """Replaces each list or tuple among the values by its length and its elements."""
-    if not any(type(value) in (tuple, list) for value in values):
-        return values
-    parts: list[Any] = []
-    for value in values:
-        inside = type(value) in (tuple, list)
-        parts += [type(value).__name__, len(value), *value] if inside else [value]
-    return parts
 
 
 def _recorded(record: Record, tensors: list[Any], answer: Any) -> _Recorded | None:

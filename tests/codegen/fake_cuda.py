@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import sys
+from contextlib import contextmanager
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
+
+from exogpu.codegen.runtime import device_memory, driver
 
 _VALUES = {75: 9, 76: 0, 16: 132}  # compute capability 9.0, 132 multiprocessors
 
@@ -116,3 +121,59 @@ def aligned(shape, dtype=np.float32, offset=0):
     raw = np.zeros(count + 64, np.uint8)
     begin = -raw.ctypes.data % 16 + offset
     return raw[begin : begin + count].view(dtype).reshape(shape)
+
+
+class Tensor(CudaArray):
+    """As torch has it."""
+
+    is_cuda = True
+
+    def __init__(self, array, device=0, requires_grad=False):
+        super().__init__(array)
+        self.array, self.index, self.requires_grad = array, device, requires_grad
+        self.dtype, self.shape = array.dtype, array.shape
+        self.device = SimpleNamespace(type="cuda", index=device)
+        self.looked_at = 0
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def get_device(self):
+        return self.index
+
+    def new_empty(self, shape, dtype=None):
+        return Tensor(aligned(shape, dtype or self.dtype), self.index)
+
+    def stride(self):
+        return tuple(s // self.array.itemsize for s in self.array.strides)
+
+    @property
+    def __cuda_array_interface__(self):
+        self.looked_at += 1
+        if self.requires_grad:
+            raise RuntimeError("it requires a gradient")
+        return self.interface
+
+    @__cuda_array_interface__.setter
+    def __cuda_array_interface__(self, value):
+        self.interface = value
+
+
+Tensor.__module__ = "torch"
+
+
+@contextmanager
+def torch_on(monkeypatch):
+    """A driver of two GPUs, and a torch whose current stream is that of the driver's note."""
+    made = FakeDriver(count=2)
+    made.current = 5
+    cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=made.current))
+    torch = SimpleNamespace(Tensor=Tensor, cuda=cuda, _C=SimpleNamespace())
+    torch.float32 = np.dtype(np.float32)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    for cached in (driver.gpus, driver._primary, device_memory._encoded):
+        cached.cache_clear()
+    monkeypatch.setattr(driver, "_driver", lambda: made)
+    yield made
+    for cached in (driver.gpus, driver._primary, device_memory._encoded):
+        cached.cache_clear()

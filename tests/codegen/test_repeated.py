@@ -4,68 +4,20 @@ again; one that differs in anything else is looked at."""
 from __future__ import annotations
 
 import ctypes
-import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fake_cuda import CudaArray, FakeDriver, aligned
+from fake_cuda import CudaArray, Tensor, aligned, torch_on
 
-from exogpu.codegen.runtime import Kernel, LaunchError, device_memory, driver
+from exogpu.codegen.runtime import Kernel, LaunchError
 from exogpu.kernels import gemm_splitk_sm90
 from exogpu.kernels.gemv_f32 import gemv
 
 
-class Tensor(CudaArray):
-    """As torch has it."""
-
-    is_cuda = True
-
-    def __init__(self, array, device=0, requires_grad=False):
-        super().__init__(array)
-        self.array, self.index, self.requires_grad = array, device, requires_grad
-        self.dtype, self.shape = array.dtype, array.shape
-        self.device = SimpleNamespace(type="cuda", index=device)
-        self.looked_at = 0
-
-    def data_ptr(self):
-        return self.array.ctypes.data
-
-    def get_device(self):
-        return self.index
-
-    def stride(self):
-        return tuple(s // self.array.itemsize for s in self.array.strides)
-
-    @property
-    def __cuda_array_interface__(self):
-        self.looked_at += 1
-        if self.requires_grad:
-            raise RuntimeError("it requires a gradient")
-        return self.interface
-
-    @__cuda_array_interface__.setter
-    def __cuda_array_interface__(self, value):
-        self.interface = value
-
-
-Tensor.__module__ = "torch"
-
-
 @pytest.fixture
 def fake(monkeypatch):
-    """A driver of two GPUs, and a torch whose current stream is that of the driver's note."""
-    made = FakeDriver(count=2)
-    made.current = 5
-    cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=made.current))
-    torch = SimpleNamespace(Tensor=Tensor, cuda=cuda, _C=SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    for cached in (driver.gpus, driver._primary, device_memory._encoded):
-        cached.cache_clear()
-    monkeypatch.setattr(driver, "_driver", lambda: made)
-    yield made
-    for cached in (driver.gpus, driver._primary, device_memory._encoded):
-        cached.cache_clear()
+    with torch_on(monkeypatch) as driver:
+        yield driver
 
 
 def kernel_of(procedure):
@@ -181,7 +133,7 @@ def test_memory_of_another_place_is_filled(fake):
     one, two = tensors(*shapes), tensors(*shapes)
     kernel(*one)
     kernel(*two)
-    first, second = fake.arguments("cuMemsetD8Async")
+    _, second = fake.arguments("cuMemsetD8Async")
     assert second[0].value == two[2].data_ptr()
     moved = fake.arguments("cuTensorMapReplaceAddress")
     assert [address.value for _, address in moved] == [a.data_ptr() for a in two]
