@@ -150,7 +150,7 @@ class Kernel:
         key, tensors = shape_key(values, tuple(arguments), stream, self.most_clusters) or (None, [])
         addresses = tuple([tensor.data_ptr() for tensor in tensors])
         plan = self._plans.get(key)
-        if plan is None or not plan.fits(addresses):
+        if plan is None or not plan.admits(addresses):
             plan = self._look(arrays, stream, arguments, key is not None and len(tensors))
             if plan is not None:
                 if len(self._plans) >= MOST_PLANS:

@@ -111,7 +111,7 @@ class Addresses:
     maps: list[tuple[ctypes.Array[ctypes.c_byte], int]] = field(default_factory=list)
     """A tensor map, and its tensor."""
 
-    def put(self, addresses: Sequence[int]) -> None:
+    def write(self, addresses: Sequence[int]) -> None:
         """Writes the addresses of the tensors."""
         for place, tensor, offset in self.pointers:
             place.value = addresses[tensor] + offset
@@ -121,7 +121,7 @@ class Addresses:
 
 
 class Plan:
-    """What calls of one key enqueue on a device."""
+    """The launches of calls of one key on a device."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Plan:
             if one.written or other.written
         )
 
-    def fits(self, addresses: tuple[int, ...]) -> bool:
+    def admits(self, addresses: tuple[int, ...]) -> bool:
         """Tests whether tensors may lie there: aligned, and what is written apart from the rest."""
         if addresses == self._addresses:
             return True
@@ -169,7 +169,7 @@ class Plan:
     def _run(self, addresses: tuple[int, ...]) -> None:
         if addresses != self._addresses:
             self._addresses = ()  # nowhere, until all are written
-            self._places.put(addresses)
+            self._places.write(addresses)
             self._addresses = addresses
         for act in self._actions:
             act()

@@ -20,7 +20,7 @@ from exogpu.kernels.array_arguments import (
     type_of,
 )
 from exogpu.kernels.grouped_calls import MOST_ROWS, TILE, tile_divider
-from exogpu.kernels.repeated_calls import repeated
+from exogpu.kernels.repeated_calls import remember_calls
 
 _TYPES: Final = {"bf16": bf16, "f16": f16}
 _THEIRS: Final = {"Q": "q", "K": "k", "V": "v", "Y": "out", "L": "lse"}
@@ -30,7 +30,7 @@ _PAGES: Final = (16, 32, 64, 128, 256)
 """The numbers of keys that a page may have."""
 
 
-@repeated
+@remember_calls
 def attention(
     q: Any,
     k: Any,
@@ -71,7 +71,7 @@ def attention(
     return result
 
 
-@repeated
+@remember_calls
 def attention_varlen(
     q: Any,
     k: Any,
@@ -131,7 +131,7 @@ def attention_varlen(
     return result
 
 
-@repeated
+@remember_calls
 def attention_paged(
     q: Any,
     k_cache: Any,

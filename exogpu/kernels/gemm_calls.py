@@ -25,7 +25,7 @@ from exogpu.kernels.array_arguments import (
     type_of,
     whole_vectors,
 )
-from exogpu.kernels.repeated_calls import repeated
+from exogpu.kernels.repeated_calls import remember_calls
 from exogpu.kernels.select import Product, fastest
 
 LONG_ROW = 8192
@@ -36,7 +36,7 @@ FEW_ROWS = 512
 _TYPES = ("f32", "bf16", "f16")
 
 
-@repeated
+@remember_calls
 def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
     """C = A B^T: A is (M, K) or (L, M, K), and B (N, K) or (L, N, K), by rows.
 
@@ -76,7 +76,7 @@ def gemm(A: Any, B: Any, out: Any = None, *, stream: object = None) -> Any:
     return result
 
 
-@repeated
+@remember_calls
 def gemv(A: Any, x: Any, out: Any = None, *, stream: object = None) -> Any:
     """y = A x in f32: A is (M, K) by rows, and x has K elements, as for `gemm`."""
     rank_of("A", A, (2,))
@@ -163,7 +163,7 @@ def kernel(name: str) -> Kernel:
 _FUSED_TYPES: Final = ("bf16", "f16", "f32")
 
 
-@repeated
+@remember_calls
 def gemm_fused(
     A: Any,
     B: Any,
@@ -249,7 +249,7 @@ _FP8_TYPES: Final = ("f8e4m3", "f8e5m2")
 _RESULTS: Final = ("bf16", "f32")
 
 
-@repeated
+@remember_calls
 def gemm_fp8(A: Any, B: Any, scale: Any, out: Any = None, *, stream: object = None) -> Any:
     """C = scale A B^T: A is (M, K) or (L, M, K), and B (N, K) or (L, N, K), by rows.
 

@@ -20,7 +20,7 @@ from exogpu.kernels.array_arguments import (
     type_of,
     whole_vectors,
 )
-from exogpu.kernels.repeated_calls import repeated
+from exogpu.kernels.repeated_calls import remember_calls
 
 _TYPES: Final = ("bf16", "f16", "f32")
 TILE: Final = 128
@@ -33,7 +33,7 @@ MOST_ROWS: Final = 1 << 30
 """Rows that tables of 32 bits number."""
 
 
-@repeated
+@remember_calls
 def grouped_gemm(A: Any, B: Any, offsets: Any, out: Any = None, *, stream: object = None) -> Any:
     """C[m] = B[g] A[m], g being the group of row m: A is (M, K), sorted by group, and B (G, N, K).
 
@@ -131,7 +131,7 @@ def name_of(dtype: str, columns: int) -> str:
     return f"gemm_grouped_{dtype}_sm90_{TILE}x{columns}"
 
 
-@repeated
+@remember_calls
 def gather_rows(x: Any, index: Any, out: Any = None, *, stream: object = None) -> Any:
     """Row i of the result is row `index[i]` of x: `x[index]`, of f32, bf16 or f16.
 
@@ -146,7 +146,7 @@ def gather_rows(x: Any, index: Any, out: Any = None, *, stream: object = None) -
     return result
 
 
-@repeated
+@remember_calls
 def scatter_rows(x: Any, index: Any, out: Any, *, stream: object = None) -> Any:
     """Row `index[i]` of out becomes row i of x: `out[index] = x`, of f32, bf16 or f16.
 
@@ -174,7 +174,7 @@ def _rows(x: Any, index: Any) -> tuple[str, int]:
     return kind, int(x.shape[1])
 
 
-@repeated
+@remember_calls
 def histogram(x: Any, bins: int, out: Any = None, *, stream: object = None) -> Any:
     """Counts the elements of x, int32 of one dimension, that are 0, 1, ... bins - 1:
     `torch.bincount`.

@@ -51,7 +51,7 @@ class _Recorded:
         addresses = [tensor.data_ptr() for tensor in every]
         given = [tuple([addresses[at] for at in one.sources]) for one in self.launches]
         for one, here in zip(self.launches, given, strict=True):
-            if not one.plan.fits(here):
+            if not one.plan.admits(here):
                 return None
         for one, here in zip(self.launches, given, strict=True):
             one.enqueue(one.plan, here)
@@ -60,7 +60,7 @@ class _Recorded:
         return (every[self.results[0]],)
 
 
-def repeated(call: Callable[_P, _R]) -> Callable[_P, _R]:
+def remember_calls(call: Callable[_P, _R]) -> Callable[_P, _R]:
     """Repeats a call where types, shapes, strides, numbers and stream are those of an earlier one.
 
     The function must look at nothing else of its tensors, and use them by kernels alone.

@@ -24,7 +24,7 @@ from exogpu.kernels.array_arguments import (
     scratch,
     type_of,
 )
-from exogpu.kernels.repeated_calls import repeated
+from exogpu.kernels.repeated_calls import remember_calls
 from exogpu.kernels.row_layout import (
     SCAN_LONGEST,
     SCANNED,
@@ -40,7 +40,7 @@ from exogpu.kernels.topk_selection import LONGEST, MOST, TopkShape, topk_shape
 # The greatest elements of rows of an array in one call; the kernel is compiled on first use.
 
 
-@repeated
+@remember_calls
 def topk(
     x: Any, k: int, out: Any = None, indices: Any = None, *, stream: object = None
 ) -> tuple[Any, Any]:
@@ -102,7 +102,7 @@ def scan(x: Any, out: Any = None, *, stream: object = None) -> Any:
     return result
 
 
-@repeated
+@remember_calls
 def total(x: Any, out: Any = None, *, stream: object = None) -> Any:
     """The sum of all elements of x, f32 of any shape, and contiguous: `torch.sum(x)`.
 
@@ -139,7 +139,7 @@ _OUT: Final = {"y": "out"}
 """Names of arguments that differ between calls and kernels."""
 
 
-@repeated
+@remember_calls
 def softmax(x: Any, out: Any = None, *, stream: object = None) -> Any:
     """The softmax of each row of x, along its last dimension: `torch.softmax(x, -1)`.
 
@@ -149,7 +149,7 @@ def softmax(x: Any, out: Any = None, *, stream: object = None) -> Any:
     return _of_rows("softmax", x, {}, out, stream)
 
 
-@repeated
+@remember_calls
 def rms_norm(
     x: Any, weight: Any, eps: float = 1e-6, out: Any = None, *, stream: object = None
 ) -> Any:
@@ -160,7 +160,7 @@ def rms_norm(
     return _of_rows("rms_norm", x, {"weight": weight}, out, stream, eps)
 
 
-@repeated
+@remember_calls
 def layer_norm(
     x: Any, weight: Any, bias: Any, eps: float = 1e-5, out: Any = None, *, stream: object = None
 ) -> Any:
@@ -171,7 +171,7 @@ def layer_norm(
     return _of_rows("layer_norm", x, {"weight": weight, "bias": bias}, out, stream, eps)
 
 
-@repeated
+@remember_calls
 def cross_entropy(
     logits: Any, target: Any, lse: Any = None, out: Any = None, *, stream: object = None
 ) -> Any:
@@ -203,7 +203,7 @@ def cross_entropy(
     return result
 
 
-@repeated
+@remember_calls
 def cumsum(x: Any, out: Any = None, *, stream: object = None) -> Any:
     """The sums of each row of x up to each of its elements: `torch.cumsum(x, -1)`.
 
@@ -222,7 +222,7 @@ def cumsum(x: Any, out: Any = None, *, stream: object = None) -> Any:
     return result
 
 
-@repeated
+@remember_calls
 def transpose(x: Any, out: Any = None, *, stream: object = None) -> Any:
     """A copy of x with its last two dimensions exchanged: x is (M, N) or (L, M, N), f32 or bf16."""
     batched = rank_of("x", x, (2, 3)) == 3
@@ -238,7 +238,7 @@ def transpose(x: Any, out: Any = None, *, stream: object = None) -> Any:
     return result
 
 
-@repeated
+@remember_calls
 def stencil(x: Any, weight: Any, out: Any = None, *, stream: object = None) -> Any:
     """Sums of 3 x 3 neighbours by weight, 0 outside: a convolution (correlation) of an f32 matrix.
 

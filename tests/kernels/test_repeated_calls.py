@@ -7,7 +7,7 @@ import pytest
 from exogpu.codegen.runtime import Kernel, LaunchError
 from exogpu.kernels import array_arguments, gemm_calls, repeated_calls, row_calls
 from exogpu.kernels.gemv_f32 import gemv
-from exogpu.kernels.repeated_calls import repeated
+from exogpu.kernels.repeated_calls import remember_calls
 from tests.codegen.fake_cuda import Tensor, aligned, torch_on
 
 
@@ -92,7 +92,7 @@ def kernel_calls(function):
         count.append(1)
         return function(*arguments, **named)
 
-    return repeated(counted), count
+    return remember_calls(counted), count
 
 
 def test_numbers_that_are_equal_but_not_alike_are_told_apart(fake):
