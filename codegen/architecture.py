@@ -97,7 +97,7 @@ def _needs(stmt: ir.Stmt) -> Iterator[tuple[str, str]]:
 
 def _timelines(*timelines: SyncTL) -> Iterator[tuple[str, str]]:
     for timeline in timelines:
-        if timeline.under(Policy.PTX).full & SM90_TIMELINES:
+        if timeline.sets_under(Policy.PTX).full & SM90_TIMELINES:
             yield timeline.name, SM90
 
 

@@ -204,7 +204,7 @@ def _level(
     before: guarantees.Kind, start: guarantees.Facts, later: guarantees.Kind, second: SyncTL
 ) -> Level | None:
     """The level at which the machine grants an access to the timeline of a later one."""
-    sets, timeline = second.under(Policy.PTX), later.timeline
+    sets, timeline = second.sets_under(Policy.PTX), later.timeline
     if timeline in sets.full:
         return Level.FULLY_ORDERED
     if timeline not in sets.temporal:

@@ -208,7 +208,7 @@ def _statement(host: Host, stmt: ir.Stmt) -> Lines:
 
 def _waits(fence: ir.Fence) -> bool:
     """Tests whether the CPU depends on earlier work of the stream: enqueued work is in order."""
-    first, second = fence.pre.under(Policy.PTX).full, fence.post.under(Policy.PTX).full
+    first, second = fence.pre.sets_under(Policy.PTX).full, fence.post.sets_under(Policy.PTX).full
     return bool(first - {QualTL.CPU}) and QualTL.CPU in second
 
 

@@ -231,7 +231,11 @@ def _ring(
         if awaits_shared and not (counted and all(map(_is_whole, awaits))):
             raise _different(alloc, "await")
     depth = laid_out(known)
-    pre = [u.stmt.timeline.under(Policy.PTX).full for u in arrives if isinstance(u.stmt, ir.Arrive)]
+    pre = [
+        u.stmt.timeline.sets_under(Policy.PTX).full
+        for u in arrives
+        if isinstance(u.stmt, ir.Arrive)
+    ]
     # An arrival that cp.async makes by itself is over when it is awaited: what an Await skips at a
     # variable's end could still be to come when the mbarrier serves another task, or none.
     copies = skip == 0 and all(full == {QualTL.SM80} for full in pre)

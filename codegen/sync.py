@@ -86,7 +86,7 @@ def unkept(first: SyncTL, second: SyncTL | None) -> Unkept | None:
 
 def full(timeline: SyncTL) -> QualSet:
     """The timelines that a sync timeline is full in."""
-    return timeline.under(Policy.PTX).full
+    return timeline.sets_under(Policy.PTX).full
 
 
 # --- rows -----------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ def phase_completing_arrivals(
         stmt
         for stmt in walk(launch.body)
         if isinstance(stmt, ir.Arrive)
-        and QualTL.TMA_S in stmt.timeline.under(Policy.PTX).full
+        and QualTL.TMA_S in stmt.timeline.sets_under(Policy.PTX).full
         and (ring := rings.get(stmt.targets[0].name)) is not None
         and signalled <= {ring.name}
         and ring.elements == 1

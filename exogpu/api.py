@@ -96,7 +96,7 @@ class Procedure(Stages):
         lowering has `warnings`, those that `compile` would raise.
         """
         refuse_sizes(self.name, sizes)
-        policy, limits = Policy.of(policy), _limits(timeout, memory)
+        policy, limits = Policy.from_name(policy), _limits(timeout, memory)
         if policy in self._verdicts:
             return self._verdicts[policy]
         found = pipeline_check.check(self, policy, limits, heard, progress)
@@ -120,7 +120,7 @@ class Procedure(Stages):
         to be stopped is undecided.
         """
         limits = _limits(timeout, memory)
-        return pipeline_check.check_at(self, Policy.of(policy), sizes, limits, progress)
+        return pipeline_check.check_at(self, Policy.from_name(policy), sizes, limits, progress)
 
     def run(self, *unnamed: object, **arguments: object) -> None:
         """The sequential meaning, on numpy arrays, in place; sizes may follow from shapes.
@@ -131,7 +131,7 @@ class Procedure(Stages):
         not fit.
         """
         if unnamed:
-            raise TypeError(f"run takes arguments by name: {self.name}.run({self._called})")
+            raise TypeError(f"run takes arguments by name: {self.name}.run({self._call_text})")
         if self.diagnostics:
             raise ExoGpuError(self.diagnostics)
         assert self.ir is not None
@@ -232,7 +232,7 @@ class Procedure(Stages):
         """Says what to write: a procedure has no call of its own in Python."""
         raise TypeError(
             f"{self.name}(...) is written in the body of another procedure. From Python, "
-            f"{self.name}.run({self._called}) computes its meaning on numpy arrays, and "
+            f"{self.name}.run({self._call_text}) computes its meaning on numpy arrays, and "
             f"{self.name}.compile()(...) launches it on arrays of a GPU"
         )
 
@@ -244,7 +244,7 @@ class Procedure(Stages):
         )
 
     @property
-    def _called(self) -> str:
+    def _call_text(self) -> str:
         """Names the parameters as a call of `run` gives them: `n=..., x=...`."""
         params = () if self.ir is None else self.ir.params
         return ", ".join(f"{param.name.name}=..." for param in params)
@@ -319,7 +319,7 @@ def _module_file(frame: FrameType | None) -> str:
     return frame.f_code.co_filename if frame is not None else ""
 
 
-def _read(
+def _read_function(
     function: Callable[..., None], frame: FrameType
 ) -> tuple[Proc | None, tuple[Diagnostic, ...], Proc | None]:
     """The IR, which every pass can follow, or all that is wrong; and the IR inlined.
@@ -375,8 +375,8 @@ def proc(
     """
     frame = sys._getframe(1)
 
-    def read(function: Callable[..., None]) -> Procedure:
-        ir, diagnostics, inlined = _read(function, frame)
+    def decorate(function: Callable[..., None]) -> Procedure:
+        ir, diagnostics, inlined = _read_function(function, frame)
         given = function.__name__ if name is None or not is_name(name) else name
         if ir is not None and name is not None:
             wrong = () if given == name else (bad_name(name, ir.span),)
@@ -392,4 +392,4 @@ def proc(
             print(made.check())
         return made
 
-    return read if function is None else read(function)
+    return decorate if function is None else decorate(function)

@@ -61,12 +61,12 @@ class ImportedKernel(Procedure):
             found = Procedure.check(
                 kernel,
                 policy=policy,
-                heard=lambda verdict: heard(self._told(verdict)),
+                heard=lambda verdict: heard(self._without_impossible_sizes(verdict)),
                 progress=progress,
                 timeout=seconds,
                 memory=memory,
             )
-            return replace(self._told(found), seconds=perf_counter() - start)
+            return replace(self._without_impossible_sizes(found), seconds=perf_counter() - start)
 
         found = answer(self, begin)
         if found.word != "undecided" or begin == timeout:
@@ -78,7 +78,7 @@ class ImportedKernel(Procedure):
         left = None if timeout is None else max(timeout - (perf_counter() - start), 0.0)
         return answer(self, left)
 
-    def _told(self, verdict: Verdict) -> Verdict:
+    def _without_impossible_sizes(self, verdict: Verdict) -> Verdict:
         if verdict.hazards and not possible(self.source.sizes, verdict.hazards[0].sizes):
             sizes = ", ".join(f"{name}={n}" for name, n in verdict.hazards[0].sizes.items())
             reason = f"not proved, and the trip counts at which it fails never occur: {sizes}"
@@ -139,9 +139,11 @@ class UnimportedKernel(Procedure):
         refuse_sizes(self.name, sizes)
         if self.hazard is not None:
             hazards = (self.hazard,)
-            return Verdict(self.name, "refuted", None, Policy.of(policy), 0.0, hazards=hazards)
+            return Verdict(
+                self.name, "refuted", None, Policy.from_name(policy), 0.0, hazards=hazards
+            )
         reason = f"not imported: {one_line(self.reason)}"
-        return Verdict(self.name, "undecided", None, Policy.of(policy), 0.0, reason=reason)
+        return Verdict(self.name, "undecided", None, Policy.from_name(policy), 0.0, reason=reason)
 
     @property
     def span(self) -> Span:

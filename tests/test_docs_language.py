@@ -185,7 +185,7 @@ def test_the_table_of_sync_timelines_is_the_one_of_the_code() -> None:
         name, transitive = line.partition("|")[0].split()
         timeline, cells = SYNC_TIMELINES[name], line.partition("|")[2].split()
         assert timeline.transitive == (transitive == "y")
-        sets = timeline.under(Policy.PAPER)
+        sets = timeline.sets_under(Policy.PAPER)
         for qualitative, cell in zip(QualTL, cells, strict=True):
             full, temporal = qualitative in sets.full, qualitative in sets.temporal
             assert cell == ("full" if full else "temp" if temporal else "."), (name, qualitative)

@@ -57,7 +57,7 @@ def riddles_of(file: Path) -> set[str]:
         node.name
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if node.name.strip("_") in RIDDLES
+        if node.name.strip("_") in RIDDLES and not node.name.endswith("_")
     }
 
 

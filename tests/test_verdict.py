@@ -62,7 +62,7 @@ def test_policies_are_accepted_by_name() -> None:
     assert fine.amir("paper").policy is Policy.PAPER
     with pytest.raises(ExoGpuError, match=r"X908.*leave the policy out"):
         fine.emit(policy="paper")
-    assert Policy.of(Policy.PAPER) is Policy.PAPER
+    assert Policy.from_name(Policy.PAPER) is Policy.PAPER
 
 
 @pytest.mark.parametrize("policy", ["lenient", "", "PAPER", 3, None])

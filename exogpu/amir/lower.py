@@ -230,7 +230,7 @@ def t_device_function(low: lower_arguments.Lowering, stmt: ir.DeviceFunction) ->
     Decision `dependent-launch`: where a dependent launch follows, all threads arrive on the end of
     this one in place of the Fence.
     """
-    sets = SYNC_TIMELINES["cuda_stream_sync"].under(low.policy)
+    sets = SYNC_TIMELINES["cuda_stream_sync"].sets_under(low.policy)
     origin = lower_arguments.origin_of(low, stmt)
     cluster = low.facts.inner[stmt].thread_map()
     before = sets.full | {QualTL.CPU}
@@ -258,7 +258,7 @@ def t_device_function(low: lower_arguments.Lowering, stmt: ir.DeviceFunction) ->
 def t_wait(low: lower_arguments.Lowering, stmt: ir.Fence) -> amir.Await:
     """Decision `dependent-launch`:
     `Await(end of the launch before, T_qfull(post), T_qtmp(post), 0)`."""
-    sets = stmt.post.under(low.policy)
+    sets = stmt.post.sets_under(low.policy)
     end = ir.Access(low.awaited[stmt], ())
     return amir.Await(
         end, sets.full, sets.temporal, 0, lower_arguments.origin_of(low, stmt), launch=True
@@ -269,7 +269,7 @@ def _meeting(
     low: lower_arguments.Lowering, stmt: ir.DeviceFunction, cluster: ThreadMap | None
 ) -> amir.Fence:
     """`Fence(cuda_in_order, cuda_in_order)` by all threads of the cluster."""
-    sets = SYNC_TIMELINES["cuda_in_order"].under(low.policy)
+    sets = SYNC_TIMELINES["cuda_in_order"].sets_under(low.policy)
     origin = replace(lower_arguments.origin_of(low, stmt, "the end of the launch"), threads=cluster)
     return amir.Fence(True, sets.full, sets.full, sets.temporal, origin)
 
@@ -392,7 +392,7 @@ def _checks_of_free(low: lower_arguments.Lowering, stmt: ir.Free, origin: amir.O
 
 def t_fence(low: lower_arguments.Lowering, stmt: ir.Fence) -> amir.Fence:
     """`Fence(T_tr(pre), T_qfull(pre), T_qfull(post), T_qtmp(post))`."""
-    pre, post = stmt.pre.under(low.policy), stmt.post.under(low.policy)
+    pre, post = stmt.pre.sets_under(low.policy), stmt.post.sets_under(low.policy)
     origin, joins = lower_arguments.origin_of(low, stmt), stmt.pre.name not in ONLY_BEFORE
     return amir.Fence(stmt.pre.transitive, pre.full, post.full, post.temporal, origin, joins=joins)
 
@@ -406,7 +406,7 @@ def t_arrive(low: lower_arguments.Lowering, stmt: ir.Arrive) -> Ops:
             _in_order(False, access, lower_arguments.t_qarr(low, stmt.timeline), origin),
             convergent=False,
         )
-    pre = stmt.timeline.under(low.policy).full
+    pre = stmt.timeline.sets_under(low.policy).full
     name = stmt.targets[0].name
     roles = low.mechanisms.roles.get(name, NO_ROLES)
     for targets in spread(stmt, roles, low.variables[name].shape):
@@ -435,7 +435,7 @@ def t_await(low: lower_arguments.Lowering, stmt: ir.Await) -> Ops:
             _in_order(False, access, lower_arguments.t_qin(low, access, False), origin),
             convergent=False,
         )
-    sets = stmt.timeline.under(low.policy)
+    sets = stmt.timeline.sets_under(low.policy)
     name = stmt.barrier.name
     roles = low.mechanisms.roles.get(name, NO_ROLES)
     for index in elements(roles.arriving, low.variables[name].shape):

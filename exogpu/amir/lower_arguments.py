@@ -83,7 +83,7 @@ def t_qarr(low: Lowering, timeline: types.SyncTL) -> types.QualTL:
     (decision `figures-read`)."""
     return (
         types.QualTL.SM80
-        if types.QualTL.SM80 in timeline.under(low.policy).full
+        if types.QualTL.SM80 in timeline.sets_under(low.policy).full
         else types.QualTL.CUDA2
     )
 

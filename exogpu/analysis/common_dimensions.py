@@ -46,7 +46,7 @@ def evaluate_unit(
     def entry_value(entry: Extent | None) -> int | None:
         if entry is None:
             return None
-        value = entry.at(tiling.cluster_dim, tiling.block_dim)
+        value = entry.evaluate(tiling.cluster_dim, tiling.block_dim)
         return int(value) if value.denominator == 1 and value > 0 else -1
 
     domain = tuple(entry_value(entry) or 0 for entry in unit.domain)

@@ -66,7 +66,7 @@ def mechanisms_of(proc: ir.Proc) -> Mechanisms:
             name, kind = stmt.targets[0].name, group_kind(stmt.timeline)
             if barriers.get(name) is BarrierMechanism.COMMIT_GROUP and kind is not None:
                 kinds.setdefault(name, kind)
-            before[name] = before.get(name, frozenset()) | stmt.timeline.under(Policy.PTX).full
+            before[name] = before.get(name, frozenset()) | stmt.timeline.sets_under(Policy.PTX).full
     return Mechanisms(barriers, kinds, before, roles_of(proc))
 
 
@@ -140,20 +140,23 @@ def need_of(stmt: ir.Stmt, tiling: Tiling, mechanisms: Mechanisms) -> Need | Non
         case ir.Fence():
             if _spans_ctas(tiling):
                 return Need(cuda_cluster, "a Fence across CTAs (barrier.cluster)")
-            first, second = stmt.pre.under(Policy.PTX).full, stmt.post.under(Policy.PTX).full
+            first, second = (
+                stmt.pre.sets_under(Policy.PTX).full,
+                stmt.post.sets_under(Policy.PTX).full,
+            )
             if first & _WGMMA or second & _WGMMA_REGISTERS:
                 return Need(cuda_warpgroup, "a wgmma fence")
             return None
         case ir.Arrive():
             name = stmt.targets[0].name
             need = _barrier_need("Arrive", name, mechanisms)
-            if need is None and stmt.timeline.under(Policy.PTX).full & _WGMMA:
+            if need is None and stmt.timeline.sets_under(Policy.PTX).full & _WGMMA:
                 return Need(cuda_warpgroup, f"an Arrive that waits for wgmma on {name}")
             return need
         case ir.Await():
             name = stmt.barrier.name
             need = _barrier_need("Await", name, mechanisms)
-            after = stmt.timeline.under(Policy.PTX).full & _WGMMA_REGISTERS
+            after = stmt.timeline.sets_under(Policy.PTX).full & _WGMMA_REGISTERS
             if need is None and after and QualTL.CUDA1 in mechanisms.before[name]:
                 return Need(cuda_warpgroup, f"an Await on {name} with a wgmma fence")
             return need

@@ -205,7 +205,7 @@ _TIMELINES: Final[dict[GroupKind, QualSet]] = {
 
 def group_kind(timeline: SyncTL) -> GroupKind | None:
     """The kind of the commit group that an Arrive on the timeline ends; None if it is none."""
-    full = timeline.under(Policy.PAPER).full
+    full = timeline.sets_under(Policy.PAPER).full
     if full:
         for kind, timelines in _TIMELINES.items():
             if full <= timelines:

@@ -92,7 +92,7 @@ def check(
     from exogpu.cli.check_command import answered, check_targets, checked_imports
     from exogpu.cli.import_targets import Launch, is_import
 
-    rules, limits = Policy.of(policy), Limits(timeout, memory)
+    rules, limits = Policy.from_name(policy), Limits(timeout, memory)
     launch = Launch(arguments, num_warps, num_stages, arch)
 
     def run_check() -> int:
@@ -161,7 +161,7 @@ def compile_command(
         handler.stop(*error.diagnostics)
     statuses = set()
     limits = Limits(timeout, memory)
-    rules = Policy.of(policy)
+    rules = Policy.from_name(policy)
     files = (output, arch, cubin, ptx, sass, so)
     wish = Wish(*files, sizes, unchecked, rules, order, arrive_all, limits)
     for built in guard(target, limits, partial(compile_all, wish=wish), unloaded, rules):
@@ -199,7 +199,7 @@ def report(
     outcomes = []
     limits, bar = Limits(timeout, memory), console(stderr=True).is_terminal
     with handler.writing():
-        sizes, rules = None if at is None else parse_sizes(at), Policy.of(policy)
+        sizes, rules = None if at is None else parse_sizes(at), Policy.from_name(policy)
         old = None if against is None else reports.snapshots(against, sizes, rules, limits, bar=bar)
 
         def work(units: tuple[Unit, ...]) -> Iterator[reports.Written]:
@@ -289,8 +289,8 @@ def recheck_command(
     raise typer.Exit(handler.worst({line.status for line in lines}))
 
 
-@app.command()
-def why(
+@app.command("why")
+def why_command(
     place: Annotated[str, typer.Argument(metavar="FILE:LINE[::PROC]", help="A statement.")],
     policy: cli_options.PolicyOption = "ptx",
     formal: Annotated[
@@ -305,7 +305,7 @@ def why(
     try:
         target, line = parse_place(place)
         procedures = well_formed(load(target), line)
-        for text in explanations(procedures, line, Policy.of(policy), formal=formal):
+        for text in explanations(procedures, line, Policy.from_name(policy), formal=formal):
             console().print(text, end="")
     except ExoGpuError as error:
         handler.stop(*error.diagnostics)
@@ -419,7 +419,7 @@ def amir(
 
     try:
         programs = [
-            procedure.amir(Policy.of(policy)) for procedure in handler.procedures_of(target)
+            procedure.amir(Policy.from_name(policy)) for procedure in handler.procedures_of(target)
         ]
     except ExoGpuError as error:
         handler.stop(*error.diagnostics)
@@ -467,16 +467,34 @@ def history(
 
 @app.command()
 def tune(
-    target: Annotated[str, typer.Argument(metavar="gemm|gemv", help="The product.")],
-    sizes: Annotated[list[str], typer.Argument(metavar="SIZES...", help="MxNxK, LxMxNxK, MxK.")],
+    target: Annotated[
+        str, typer.Argument(metavar="gemm|gemv|FILE.py::MAKER", help="A product, or a maker.")
+    ],
+    sizes: Annotated[
+        list[str], typer.Argument(metavar="SIZES...", help="MxNxK, LxMxNxK, MxK; or M=512,N=512.")
+    ],
     dtype: Annotated[str, typer.Option("--dtype", help="f32 (TF32), bf16 or f16.")] = "f32",
     runs: Annotated[int, typer.Option("--runs", min=4, help="Of each kernel.")] = 20,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option("--grid", help="Values of an argument of the maker: rows=64,128."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A JSON file for the fastest.")
+    ] = None,
 ) -> None:
-    """Time the kernels of a product on this GPU, and keep the fastest for `exogpu.kernels`."""
-    from exogpu.cli import gpu_commands
+    """Time kernels on this GPU: those of a product, or each that a function of yours makes.
+
+    The fastest kernel of a product is kept for `exogpu.kernels`.  A maker is a function of FILE.py
+    that returns a procedure; each is proved before it is timed.
+    """
+    from exogpu.cli import gpu_commands, tune_command
 
     with handler.writing():
-        gpu_commands.tell(target, sizes, dtype, runs)
+        if "::" in target:
+            tune_command.tell(target, sizes, grid or (), runs, output)
+        else:
+            gpu_commands.tell(target, sizes, dtype, runs)
 
 
 @app.command()

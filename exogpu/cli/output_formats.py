@@ -301,7 +301,7 @@ def _flows(hazard: Hazard) -> list[Json]:
     for site, role in zip((hazard.first, hazard.second), roles_of(hazard), strict=True):
         if site is not None and site.span.line:
             by = f"by {site.threads}" if site.threads else ""
-            who = " ".join(filter(None, (site.called, by)))
+            who = " ".join(filter(None, (site.access_text, by)))
             note = Note(f"{role}: {who}" if who else role, site.place)
             steps.append({"location": {"message": {"text": note.message}, **_location(note.span)}})
     if len(steps) < 2:

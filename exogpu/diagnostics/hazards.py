@@ -68,7 +68,7 @@ class Occurrence:
         return self.span if self.ends is None else self.ends
 
     @property
-    def called(self) -> str:
+    def access_text(self) -> str:
         """`TMA load into shared memory (tmaS)`; empty of what is no access."""
         return f"{self.access} ({self.timeline})" if self.access and self.timeline else ""
 

@@ -135,7 +135,7 @@ class Policy(Enum):
         return cls.PTX if value == "strict" else None
 
     @classmethod
-    def of(cls, policy: Policy | str) -> Policy:
+    def from_name(cls, policy: Policy | str) -> Policy:
         """The policy itself, or the one of this name.  Raises ExoGpuError where there is none."""
         known = {name.lower(): member for name, member in cls.__members__.items()}
         found = known.get(policy) if isinstance(policy, str) else policy

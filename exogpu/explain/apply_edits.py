@@ -54,7 +54,7 @@ def _change_program(program: amir.Program, edit: edits.Edit) -> amir.Program | N
         case edits.Widened():
             return _widen_fence(program, edit)
         case edits.NewAwait():
-            sets = SYNC_TIMELINES[edit.timeline].under(program.policy)
+            sets = SYNC_TIMELINES[edit.timeline].sets_under(program.policy)
             wait = amir.Await(edit.barrier, sets.full, sets.temporal, edit.n, edit.op.origin)
             waiting = _next_to(program, edit.op, (wait,), edit.after)
             return None if waiting is None else _deepened(program, waiting, edit.barrier.name)
@@ -62,7 +62,7 @@ def _change_program(program: amir.Program, edit: edits.Edit) -> amir.Program | N
             if edit.timeline in ONLY_BEFORE:
                 return None
             first = SYNC_TIMELINES[edit.timeline]
-            home, pre = edit.barrier, first.under(program.policy).full
+            home, pre = edit.barrier, first.sets_under(program.policy).full
             arrive = amir.Arrive(first.transitive, pre, home, (home,), edit.op.origin)
             return _next_to(program, edit.op, (arrive,), edit.after)
         case edits.NewGroup():
@@ -86,7 +86,7 @@ def _change_program(program: amir.Program, edit: edits.Edit) -> amir.Program | N
 
 def _with_first(program: amir.Program, edit: edits.First) -> amir.Program | None:
     first = SYNC_TIMELINES[edit.timeline]
-    pre, second = first.under(program.policy).full, ONLY_BEFORE.get(edit.timeline)
+    pre, second = first.sets_under(program.policy).full, ONLY_BEFORE.get(edit.timeline)
     copies = _copies(program, edit.op)
     if second is not None and not all(_is_second(program, op, second) for op in copies):
         return None
@@ -105,7 +105,10 @@ def _with_first(program: amir.Program, edit: edits.First) -> amir.Program | None
 
 def _has(op: amir.Arrive, timeline: SyncTL, program: amir.Program) -> bool:
     """Returns whether an Arrive may be on this timeline."""
-    return (op.pre, op.transitive) == (timeline.under(program.policy).full, timeline.transitive)
+    return (op.pre, op.transitive) == (
+        timeline.sets_under(program.policy).full,
+        timeline.transitive,
+    )
 
 
 def _is_group(program: amir.Program, name: Sym) -> bool:
@@ -114,10 +117,10 @@ def _is_group(program: amir.Program, name: Sym) -> bool:
 
 
 def _with_second(program: amir.Program, edit: edits.Second) -> amir.Program | None:
-    sets = SYNC_TIMELINES[edit.timeline].under(program.policy)
+    sets = SYNC_TIMELINES[edit.timeline].sets_under(program.policy)
     copies = _copies(program, edit.op)
     for first, second in ONLY_BEFORE.items():
-        pre = SYNC_TIMELINES[first].under(program.policy).full
+        pre = SYNC_TIMELINES[first].sets_under(program.policy).full
         if edit.timeline != second and any(
             isinstance(op, amir.Fence) and op.pre == pre for op in copies
         ):
@@ -129,7 +132,7 @@ def _with_second(program: amir.Program, edit: edits.Second) -> amir.Program | No
 
 
 def _is_second(program: amir.Program, op: amir.Fence | amir.Arrive, timeline: str) -> bool:
-    sets = SYNC_TIMELINES[timeline].under(program.policy)
+    sets = SYNC_TIMELINES[timeline].sets_under(program.policy)
     return isinstance(op, amir.Fence) and (op.full, op.temporal) == (sets.full, sets.temporal)
 
 
@@ -179,8 +182,8 @@ def _fence(
 ) -> amir.Fence | None:
     if ONLY_BEFORE.get(first, second) != second:
         return None
-    pre, post = SYNC_TIMELINES[first], SYNC_TIMELINES[second].under(program.policy)
-    full = pre.under(program.policy).full
+    pre, post = SYNC_TIMELINES[first], SYNC_TIMELINES[second].sets_under(program.policy)
+    full = pre.sets_under(program.policy).full
     joins = first not in ONLY_BEFORE
     return amir.Fence(pre.transitive, full, post.full, post.temporal, origin, joins=joins)
 
@@ -270,8 +273,8 @@ def _grouped(program: amir.Program, edit: edits.NewGroup) -> amir.Program | None
         variable = amir.Variable(name, shape, BarrierMechanism.COMMIT_GROUP)
         program = replace(program, variables=(*program.variables, variable))
     first = SYNC_TIMELINES[edit.first]
-    post = SYNC_TIMELINES[edit.second].under(program.policy)
-    pre = first.under(program.policy).full
+    post = SYNC_TIMELINES[edit.second].sets_under(program.policy)
+    pre = first.sets_under(program.policy).full
     arrive = amir.Arrive(first.transitive, pre, group, (group,), edit.op.origin)
     wait = amir.Await(group, post.full, post.temporal, 0, edit.op.origin)
     return _next_to(program, edit.op, (arrive, wait), after=True)

@@ -265,7 +265,9 @@ class _Teller:
                     self._take_repairs(culprit),
                 )
             case Why.NOT_TRANSITIVE:
-                ordinary = culprit.seen & SYNC_TIMELINES["cuda_in_order"].under(self.policy).full
+                ordinary = (
+                    culprit.seen & SYNC_TIMELINES["cuda_in_order"].sets_under(self.policy).full
+                )
                 return (
                     f"{here}{for_} is not transitive: it orders what its threads did themselves, "
                     f"not {self._access()}, which they have seen as "

@@ -226,15 +226,15 @@ class _Way(observer.Observer):
                 journey.carried |= dict.fromkeys((element, rank) for rank, *_ in tags)
         return made[: self.most]
 
-    def arrived(self, at: observer.Moment, arrival: observer.Arrival) -> None:
+    def on_arrive(self, at: observer.Moment, arrival: observer.Arrival) -> None:
         """Notes the arrival that an Arrive may pass on next."""
         self._signal = arrival
 
-    def awaited(self, at: observer.Moment, waiting: observer.Waiting) -> None:
+    def on_await(self, at: observer.Moment, waiting: observer.Waiting) -> None:
         """Notes the wait that an Await may pass on next."""
         self._signal = waiting
 
-    def passed(
+    def on_meeting(
         self,
         at: observer.Moment,
         record: literal_records.VisibilityRecord,
@@ -267,7 +267,7 @@ class _Way(observer.Observer):
         for target in targets:
             journey.carried.setdefault((target, rank), passed)
 
-    def checked(
+    def on_check(
         self,
         at: observer.Moment,
         record: observer.Moment,

@@ -46,7 +46,7 @@ def fragment_loop(node: ast.For, body: Callable[[], ir.Block], ctx: Context) -> 
     called = (*names, "copy")
     digits = {
         one: Sym(f"{called[one.dimension]}{one.place}")
-        for one in (*tile.map.holders, *tile.map.held)
+        for one in (*tile.map.holders, *tile.map.register_digits)
     }
     index = tile.map.index({one: ir.CVar(name) for one, name in digits.items()})
     outside, ctx.copy = ctx.copy, _copy(tile.map, digits)

@@ -163,7 +163,7 @@ def program(variant: Variant, name: str, header: str) -> str:
     return "\n".join([*head, *text]) + "\n"
 
 
-def _asked(made: ir.Instr) -> dict[str, operand_values.Asked]:
+def _operands(made: ir.Instr) -> dict[str, operand_values.Asked]:
     data = [p for p in made.params if isinstance(p, ir.DataParam)]
     return {p.name.name: operand_values.Asked(p, m) for p, m in zip(data, made.modes, strict=True)}
 
@@ -181,7 +181,7 @@ def _kernel(variant: Variant, made: ir.Instr) -> tuple[list[str], list[operand_v
     if made.unit.name not in UNITS:
         return _cluster_kernel(variant, made)
     block, units = UNITS[made.unit.name]
-    trial, asked = operand_values.Trial(block, units), _asked(made)
+    trial, asked = operand_values.Trial(block, units), _operands(made)
     operands = {
         name: operand_values.place(trial, one, where)
         for (name, one), where in zip(asked.items(), variant.places, strict=True)
@@ -234,7 +234,7 @@ def _cluster_kernel(
     """Makes the kernel of an instruction over n CTAs that copies one tile to all of them."""
     constants = dict(variant.constants)
     n, stride = constants.get("n"), constants.get("stride", 1)
-    asked = _asked(made)
+    asked = _operands(made)
     mapped = [one for one in asked.values() if one.param.window is not None]
     landed = [one for one in asked.values() if one.param.window is None]
     fits = isinstance(n, int) and isinstance(stride, int) and len(mapped) == len(landed) == 1
@@ -311,7 +311,7 @@ def _on_the_cpu(variant: Variant, made: ir.Instr) -> tuple[list[str], list[opera
     sizes = [p for p in made.params if isinstance(p, ir.ControlParam)]
     parameters = [f"{p.name.name}: size" for p in sizes]
     operands: dict[str, str] = {}
-    for name, asked in _asked(made).items():
+    for name, asked in _operands(made).items():
         shape = ", ".join(control(extent, lambda n: n.name) for extent in asked.param.shape)
         memory = "DRAM" if asked.param.memory.space is Space.HOST else "CudaGmemLinear"
         parameters.append(f"{name}: {asked.dtype}[{shape}] @ {memory}")

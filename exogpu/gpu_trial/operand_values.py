@@ -67,7 +67,7 @@ class Trial:
         self.parameters.append(f"{name}: {dtype}[{extents}] @ CudaGmemLinear")
         return name
 
-    def each(self, shape: Sequence[int], body: Callable[[str], Node]) -> Node:
+    def for_each_element(self, shape: Sequence[int], body: Callable[[str], Node]) -> Node:
         """A statement for every element of all units, by the threads of the CTA."""
         total = self.units
         for extent in shape:
@@ -87,7 +87,9 @@ class Trial:
         name, source = f"{stem}_s", self.array(f"{stem}_in", dtype, shape)
         extents = ", ".join(map(str, (self.units, *shape)))
         self.shared.append(f"{name}: {dtype}[{extents}] @ {memory}")
-        self.fill.append(self.each(shape, lambda at: f"{name}[{at}] = {source}[task, {at}]"))
+        self.fill.append(
+            self.for_each_element(shape, lambda at: f"{name}[{at}] = {source}[task, {at}]")
+        )
         return name
 
 
@@ -112,7 +114,7 @@ class Asked:
         return tuple(evaluate(extent, {}) for extent in self.param.shape)
 
     @property
-    def written(self) -> bool:
+    def is_written(self) -> bool:
         return self.mode is not AccessMode.READ
 
 
@@ -143,7 +145,7 @@ def place(trial: Trial, asked: Asked, where: str) -> str:
     if where == "global":
         name = trial.array(asked.name, asked.dtype, asked.shape)
         return f"{name}[{comma('task', 'u', whole_operand(asked.shape))}]"
-    return _shared(trial, asked)
+    return _in_shared_memory(trial, asked)
 
 
 def places(param: DataParam) -> tuple[str, ...]:
@@ -172,7 +174,7 @@ def _mapped(trial: Trial, asked: Asked, where: str) -> str:
     return f"{name}_map[{trial.units} * task + u, 0:{rows}, 0:{cols}]"
 
 
-def _shared(trial: Trial, asked: Asked) -> str:
+def _in_shared_memory(trial: Trial, asked: Asked) -> str:
     memory = asked.param.memory
     kind = "CudaSmemLinear" if memory.abstract else memory.name
     operand = asked.param.operand
@@ -183,9 +185,11 @@ def _shared(trial: Trial, asked: Asked) -> str:
         name = trial.staged(asked.name, asked.dtype, (*asked.shape[:-1], width), kind)
         return f"{name}[u, {whole_operand(asked.shape[:-1])}, {width - asked.shape[-1]}:{width}]"
     name = trial.staged(asked.name, asked.dtype, asked.shape, kind)
-    if asked.written:
+    if asked.is_written:
         out = trial.array(f"{asked.name}_out", asked.dtype, asked.shape)
-        trial.drain.append(trial.each(asked.shape, lambda at: f"{out}[task, {at}] = {name}[{at}]"))
+        trial.drain.append(
+            trial.for_each_element(asked.shape, lambda at: f"{out}[task, {at}] = {name}[{at}]")
+        )
     return f"{name}[{comma('u', whole_operand(asked.shape))}]"
 
 
@@ -194,7 +198,7 @@ def _registers(trial: Trial, asked: Asked) -> str:
     warp."""
     shape, name = asked.shape, f"{asked.name}_r"
     source = trial.array(f"{asked.name}_in", asked.dtype, shape)
-    out = trial.array(f"{asked.name}_out", asked.dtype, shape) if asked.written else ""
+    out = trial.array(f"{asked.name}_out", asked.dtype, shape) if asked.is_written else ""
     operand = asked.param.operand
     spread = operand is not None and bool(operand.units)
     lead = f"{trial.units}, " if spread else ""
@@ -247,7 +251,7 @@ def _sm80_operand(trial: Trial, asked: Asked) -> str:
     which = asked.param.memory.name.partition("(")[0][-1]
     rows, cols = asked.shape
     mine = _sm80_factor(trial, asked, which, rows, cols)
-    if asked.written:
+    if asked.is_written:
         other = "B" if which == "A" else "A"
         beside = _sm80_factor(trial, asked, other, 8 if other == "B" else 16, cols)
         a, b = (mine, beside) if which == "A" else (beside, mine)
@@ -267,18 +271,18 @@ def _sm80_several(trial: Trial, asked: Asked) -> str:
     name, at = f"{asked.name}_tiles", "i, r, c"
     source = trial.array(f"{asked.name}_in", asked.dtype, asked.shape)
 
-    def each(body: str) -> Node:
+    def for_fragment(body: str) -> Node:
         over = f"for r, c in fragment({name}[i, :, :]):"
         return (f"for i in seq(0, {count}):", [(over, [body])])
 
     memory = asked.param.memory.name
     trial.before += [
         f"{name}: {asked.dtype}[{count}, {rows}, {cols}] @ {memory}",
-        each(f"{name}[{at}] = {source}[task, u, {at}]"),
+        for_fragment(f"{name}[{at}] = {source}[task, u, {at}]"),
     ]
-    if asked.written:
+    if asked.is_written:
         out = trial.array(f"{asked.name}_out", asked.dtype, asked.shape)
-        trial.after.append(each(f"{out}[task, u, {at}] = {name}[{at}]"))
+        trial.after.append(for_fragment(f"{out}[task, u, {at}] = {name}[{at}]"))
     return f"{name}[:, :, :]"
 
 
@@ -294,7 +298,7 @@ def _sm80_accumulator(trial: Trial, asked: Asked) -> str:
         f"Sm80_zero_D({d}[:, :], M={rows}, N={cols})",
         _sm80_multiply("f32", 8, d, a, b),
     ]
-    if asked.written:
+    if asked.is_written:
         out = trial.array(f"{asked.name}_out", asked.dtype, (rows, cols))
         trial.after.append(f"Sm80_store_D({rows}, {cols}, {out}[task, u, :, :], {d}[:, :])")
     return f"{d}[:, :]"
@@ -311,7 +315,7 @@ def _sm90_operand(trial: Trial, asked: Asked) -> str:
         f"{name}: {asked.dtype}[{rows}, {cols}] @ {asked.param.memory.name}",
         f"Sm90_load_A({name}[:, :], {source}[u, :, :], K={cols}, dtype={asked.dtype})",
     ]
-    if asked.written:
+    if asked.is_written:
         other = trial.staged(f"{asked.name}_B", asked.dtype, (8, cols), "Sm90_SmemSwizzled(32)")
         d, out = f"{asked.name}_D", trial.array(f"{asked.name}_out", "f32", (64, 8))
         tf32 = asked.dtype == "f32"
@@ -346,7 +350,7 @@ def _sm90_accumulator(trial: Trial, asked: Asked) -> str:
     operand = asked.param.operand
     if operand is not None and operand.initial is QualTL.WG_0:
         trial.after += [*multiply, fence("wgmma_async", "cuda_in_order")]
-    if asked.written:
+    if asked.is_written:
         out = trial.array(f"{asked.name}_out", "f32", (rows, cols))
         trial.after.append(
             f"Sm90_store_D({rows}, {cols}, {out}[task, u, :, :], {d}[:, :], M={rows}, N={cols})"
@@ -363,7 +367,7 @@ def _sm90_rows(trial: Trial, asked: Asked) -> str:
         f"{name}: {asked.dtype}[{rows}, {copies}] @ {asked.param.memory.name}",
         (f"for r, c in fragment({name}):", [f"{name}[r, c] = {source}[task, u, r, c]"]),
     ]
-    if asked.written:
+    if asked.is_written:
         out = trial.array(f"{asked.name}_out", asked.dtype, (rows, copies))
         stored = f"{out}[task, u, r, c] = {name}[r, c]"
         trial.after.append((f"for r, c in fragment({name}):", [stored]))

@@ -170,18 +170,20 @@ _dirty: dict[Path, Callable[[], None]] = {}
 
 def run_one(case: str) -> Mapping[str, Any]:
     """A packed program, `FILE`, at all its sizes and numbers of clusters."""
-    return _judged(Path(case), run_on_gpu.COUNTS, run_on_gpu.GUARD)
+    return _judge(Path(case), run_on_gpu.COUNTS, run_on_gpu.GUARD)
 
 
 def run_quickly(case: str) -> Mapping[str, Any]:
     """At few clusters, without guard bands: under a checker that is slow."""
-    return _judged(Path(case), (run_on_gpu.ALL, 2), 0)
+    return _judge(Path(case), (run_on_gpu.ALL, 2), 0)
 
 
-def _judged(file: Path, counts: tuple[int, ...], guard: int) -> Mapping[str, Any]:
+def _judge(file: Path, counts: tuple[int, ...], guard: int) -> Mapping[str, Any]:
     packed = read_packed(file)
     try:
-        runs, wrong = run_on_gpu.run(packed, counts, _before(file.parent / "dirty.cubin"), guard)
+        runs, wrong = run_on_gpu.run(
+            packed, counts, _dirty_registers(file.parent / "dirty.cubin"), guard
+        )
     except run_on_gpu.DeviceLost as lost:
         found = [one.as_data() for one in lost.wrong]
         raise Spent({"runs": 0, "wrong": found, "lost": True}) from None
@@ -189,7 +191,7 @@ def _judged(file: Path, counts: tuple[int, ...], guard: int) -> Mapping[str, Any
     return {"runs": runs, "wrong": [one.as_data() for one in wrong], "device": name}
 
 
-def _before(cubin: Path) -> Callable[[], None]:
+def _dirty_registers(cubin: Path) -> Callable[[], None]:
     if not cubin.exists():
         return lambda: None
     if cubin not in _dirty:

@@ -52,11 +52,11 @@ def dirtying(cubin: bytes) -> Callable[[], None]:
     device."""
 
     @cache
-    def loaded() -> Loaded:
+    def load_kernel() -> Loaded:
         return load(module_of(cubin), (LAUNCH,), driver.current_device())["dirty"]
 
     def dirty() -> None:
-        kernel = loaded()
+        kernel = load_kernel()
         launcher(kernel, kernel.clusters, [ctypes.c_int(BYTES // 4)], 0)()
 
     return dirty
@@ -214,7 +214,7 @@ def at_sizes(
     ir = procedure.facts.proc
     values = {p.name: sizes[p.name.name] for p in ir.params if isinstance(p, ControlParam)}
     data = [p for p in ir.params if isinstance(p, DataParam)]
-    outputs, inputs = written_variables(ir.body), frozenset(_read(ir.body))
+    outputs, inputs = written_variables(ir.body), frozenset(_variables_read(ir.body))
     rng = np.random.default_rng(seed)
     arrays: dict[str, Array] = {}
     for param in data:
@@ -242,7 +242,7 @@ def _numbers(
     return stored(rng.integers(low, low + 7, shape), dtype)
 
 
-def _read(block: Block) -> Iterator[Sym]:
+def _variables_read(block: Block) -> Iterator[Sym]:
     """The variables whose elements are read, added to included."""
     for stmt in walk(block):
         match stmt:

@@ -70,7 +70,7 @@ class _Guarded:
         driver.copy_in(self.block, whole.ctypes.data, whole.nbytes, pointer(0))
         driver.call("cuStreamSynchronize", pointer(0))
 
-    def read(self) -> tuple[npt.NDArray[np.generic], bool]:
+    def copy_back(self) -> tuple[npt.NDArray[np.generic], bool]:
         """Copies the array out, and returns whether the guard bands are intact."""
         end = self.guard + self.bytes
         whole = np.empty(end + self.guard, np.uint8)
@@ -215,7 +215,7 @@ def _run_once(packed: Packed, at: At, launch: Launch, count: int, guard: int) ->
         driver.call("cuStreamSynchronize", pointer(0))
         wrong = []
         for name, array in arrays.items():
-            found, intact = array.read() if isinstance(array, _Guarded) else (array, True)
+            found, intact = array.copy_back() if isinstance(array, _Guarded) else (array, True)
             if not intact:
                 wrong.append(f"wrote beside {name}")
             written = name in at.wanted

@@ -28,23 +28,23 @@ class Called:
     """A description, in sentences."""
 
 
-def _called(title: str, many: str, about: str, shared: str = "", elsewhere: str = "") -> Called:
+def _names(title: str, many: str, about: str, shared: str = "", elsewhere: str = "") -> Called:
     return Called(title, shared or title, elsewhere or title, many, about)
 
 
 CALLED: Final[Mapping[QualTL, Called]] = {
-    QualTL.CPU: _called("host access", "host accesses", "Ordinary CPU code."),
-    QualTL.STRM: _called(
+    QualTL.CPU: _names("host access", "host accesses", "Ordinary CPU code."),
+    QualTL.STRM: _names(
         "CUDA stream operation",
         "CUDA stream operations",
         "What the host enqueues on the kernel's CUDA stream.",
     ),
-    QualTL.CUDA1: _called(
+    QualTL.CUDA1: _names(
         "ordinary register access",
         "ordinary register accesses",
         "Registers, read or written by ordinary CUDA instructions.",
     ),
-    QualTL.CUDA2: _called(
+    QualTL.CUDA2: _names(
         "ordinary memory access",
         "ordinary memory accesses",
         "Shared or global memory, read or written by ordinary CUDA instructions (ld, st, ldmatrix, "
@@ -52,14 +52,14 @@ CALLED: Final[Mapping[QualTL, Called]] = {
         "ordinary shared-memory access",
         "ordinary global-memory access",
     ),
-    QualTL.SM80: _called(
+    QualTL.SM80: _names(
         "cp.async copy",
         "cp.async copies",
         "The read of global memory and the write of shared memory by cp.async of sm_80.",
         "cp.async copy into shared memory",
         "cp.async copy from global memory",
     ),
-    QualTL.TMA_S: _called(
+    QualTL.TMA_S: _names(
         "TMA load",
         "TMA loads",
         "The read of global memory and the write of shared memory by a bulk tensor copy (TMA), "
@@ -67,35 +67,35 @@ CALLED: Final[Mapping[QualTL, Called]] = {
         "TMA load into shared memory",
         "TMA load from global memory",
     ),
-    QualTL.TMA_G: _called(
+    QualTL.TMA_G: _names(
         "TMA store",
         "TMA stores",
         "The write, or reduction, of global memory by a bulk tensor copy (TMA), through the async "
         "proxy.",
     ),
-    QualTL.TMA_R: _called(
+    QualTL.TMA_R: _names(
         "TMA store's read",
         "TMA stores' reads",
         "The read of shared memory by a bulk tensor copy (TMA) to global memory, through the async "
         "proxy.  It is over before the write is.",
         "TMA store's read of shared memory",
     ),
-    QualTL.WG_A: _called(
+    QualTL.WG_A: _names(
         "wgmma read of A registers",
         "wgmma reads of A registers",
         "wgmma reads its operand A from registers, after the instruction has been issued.",
     ),
-    QualTL.WG_D: _called(
+    QualTL.WG_D: _names(
         "wgmma access of accumulator registers",
         "wgmma accesses of accumulators",
         "wgmma reads and writes its accumulator D, after the instruction has been issued.",
     ),
-    QualTL.WG_S: _called(
+    QualTL.WG_S: _names(
         "wgmma read of shared memory",
         "wgmma reads of shared memory",
         "wgmma reads its operands A and B from shared memory, through the async proxy.",
     ),
-    QualTL.WG_0: _called(
+    QualTL.WG_0: _names(
         "wgmma zeroing of accumulator registers",
         "wgmma zeroing of accumulators",
         "wgmma with scale-d = 0 writes its accumulator without reading it.",
@@ -158,7 +158,7 @@ def explained(name: str) -> tuple[str, str] | None:
 def _accesses(timeline: QualTL) -> tuple[str, str]:
     title = f"{SHORT_NAME[timeline]}, {timeline.value}: {CALLED[timeline].title}"
     lines = [CALLED[timeline].about]
-    rows = {name: row.under(Policy.PTX) for name, row in SYNC_TIMELINES.items()}
+    rows = {name: row.sets_under(Policy.PTX) for name, row in SYNC_TIMELINES.items()}
     full = [name for name, sets in rows.items() if timeline in sets.full]
     temporal = [name for name, sets in rows.items() if timeline in sets.temporal - sets.full]
     if full:
@@ -171,7 +171,7 @@ def _accesses(timeline: QualTL) -> tuple[str, str]:
 
 def _ordering(name: str) -> tuple[str, str]:
     row = SYNC_TIMELINES[name]
-    sets = row.under(Policy.PTX)
+    sets = row.sets_under(Policy.PTX)
     orders = accesses_on(sets.full) if sets.full else "nothing"
     lines = [f"As a first timeline, it takes {orders}."]
     if sets.full:

@@ -88,7 +88,7 @@ class Fragment:
         return _sum(terms)
 
     @property
-    def held(self) -> tuple[Held, ...]:
+    def register_digits(self) -> tuple[Held, ...]:
         """The digits that tell a thread's registers apart, the greatest stride first."""
         return tuple(one for one in self._all() if not one.digit.of_thread)
 

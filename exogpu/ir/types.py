@@ -95,7 +95,7 @@ class SyncTL:
     transitive: bool
     sets: tuple[tuple[Policy, SyncSets], ...]
 
-    def under(self, policy: Policy) -> SyncSets:
+    def sets_under(self, policy: Policy) -> SyncSets:
         """The row's sets under `policy`."""
         return dict(self.sets)[policy]
 
@@ -109,7 +109,7 @@ class Extent:
     cluster: bool = False
     block: bool = False
 
-    def at(self, cluster_dim: int, block_dim: int) -> Fraction:
+    def evaluate(self, cluster_dim: int, block_dim: int) -> Fraction:
         """The entry's value for a launch; not an integer if the unit does not fit the launch."""
         launch = (cluster_dim if self.cluster else 1) * (block_dim if self.block else 1)
         return self.factor * launch

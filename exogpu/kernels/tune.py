@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ CHUNK: Final = 1 << 22
 """Elements of random data, which are repeated."""
 
 Run = Callable[[], None]
+_Way = TypeVar("_Way", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def _memory(product: Product) -> Iterator[dict[str, int]]:
     try:
         for name, count in elements.items():
             addresses[name] = driver.allocate(count * ITEM_SIZE[product.dtype])
-            _fill(addresses[name], count, product.dtype)
+            fill(addresses[name], count, product.dtype)
         driver.call("cuCtxSynchronize")
         yield addresses
     finally:
@@ -124,8 +125,9 @@ def _memory(product: Product) -> Iterator[dict[str, int]]:
             driver.free(address)
 
 
-def _fill(address: int, count: int, dtype: str) -> None:
-    """Random elements, a chunk again and again: what is multiplied sets the power and the clock."""
+def fill(address: int, count: int, dtype: str) -> None:
+    """Writes random elements, a chunk again and again: what is multiplied sets the power and the
+    clock.  Integers are 0."""
     chunk = _random(min(count, CHUNK), dtype)
     for first in range(0, count, CHUNK):
         size = min(CHUNK, count - first) * chunk.itemsize
@@ -135,21 +137,23 @@ def _fill(address: int, count: int, dtype: str) -> None:
 
 
 def _random(count: int, dtype: str) -> npt.NDArray[np.generic]:
+    if dtype not in ("f16", "bf16", "f32", "f64"):
+        return np.zeros(count * ITEM_SIZE[dtype], np.uint8).view(f"V{ITEM_SIZE[dtype]}")
     values = np.random.default_rng(0).standard_normal(count, np.float32)
     if dtype == "f16":
         return values.astype(np.float16)
     if dtype == "bf16":
         return (values.view(np.uint32) >> 16).astype(np.uint16)
-    return values
+    return values.astype(np.float64) if dtype == "f64" else values
 
 
-def measured(runs: Mapping[Choice, Run], count: int) -> dict[Choice, list[float]]:
+def measured(runs: Mapping[_Way, Run], count: int) -> dict[_Way, list[float]]:
     """Seconds of each run, in a shuffled order, the L2 cache flushed before each."""
     events = [ctypes.c_void_p() for _ in range(2)]
     for event in events:
         driver.call("cuEventCreate", ctypes.byref(event), 0)
     flushed = driver.allocate(FLUSHED)
-    times: dict[Choice, list[float]] = {way: [] for way in runs}
+    times: dict[_Way, list[float]] = {way: [] for way in runs}
     order = [*runs]
     try:
         for _ in range(count):

@@ -298,7 +298,7 @@ def tag_trailing(
                 (rank, literal_records.Grant.FULL, frozenset())
             )
     barrier.trailing.append((home, rank, at))
-    machine.observer.arrived(at, Arrival((trailing.home.name, home), rank, targets))
+    machine.observer.on_arrive(at, Arrival((trailing.home.name, home), rank, targets))
     literal_state.report(
         machine, at, literal_barriers.phase_at_arrival(machine.policy, barrier, at, targets, rank)
     )
@@ -323,7 +323,7 @@ def step_check(machine: literal_state.Machine, op: amir.Check, at: Moment) -> No
                 unseen[recorded] = [
                     r for r in recorded.records if not literal_records.check_visible(r, *way)
                 ]
-                machine.observer.checked(at, recorded.moment, unseen[recorded])
+                machine.observer.on_check(at, recorded.moment, unseen[recorded])
             if op.mutates and op.reads and literal_state.leaks(machine, name, recorded, at):
                 failures.append((HazardKind.LEAK, name, index, recorded.moment))
             elif unseen[recorded]:
@@ -411,7 +411,7 @@ def _fired(
         if grant is not literal_records.Grant.NOTHING
         else literal_records.NOTHING
     )
-    machine.observer.passed(at, record, given)
+    machine.observer.on_meeting(at, record, given)
     return given
 
 
@@ -425,7 +425,7 @@ def step_arrive(machine: literal_state.Machine, op: amir.Arrive, at: Moment) -> 
     home = literal_state.the_element(machine, op.home)
     rank = barrier.arrives.get(home, 0)
     targets = literal_state.elements_of(machine, op.targets)
-    machine.observer.arrived(at, Arrival((op.home.name, home), rank, targets))
+    machine.observer.on_arrive(at, Arrival((op.home.name, home), rank, targets))
     failures = literal_barriers.phase_at_arrival(machine.policy, barrier, at, targets, rank)
     literal_state.report(
         machine, at, failures + literal_barriers.deadlock_at_arrive(barrier, targets, home, rank)
@@ -457,13 +457,13 @@ def step_await(machine: literal_state.Machine, op: amir.Await, at: Moment) -> No
     bound, new = literal_barriers.await_counts(
         barrier.arrives.get(index, 0), barrier.awaits.get(index, 0), op.n
     )
-    machine.observer.awaited(at, Waiting(element, bound))
+    machine.observer.on_await(at, Waiting(element, bound))
     literal_state.report(
         machine, at, literal_barriers.failures_at_await(barrier, at, element, bound)
     )
     for record in _records(machine):
         given = literal_records.best_tag(machine.policy, record, element, op.n, bound)
-        machine.observer.passed(at, record, given)
+        machine.observer.on_meeting(at, record, given)
         post = (op.full, op.temporal, given.grant, given.carried)
         literal_records.augment(machine.policy, record, at.threads, *post)
     for other in machine.barriers.values():

@@ -219,7 +219,7 @@ def report(machine: Machine, at: Moment, failures: Failures) -> None:
             None if record is None else record.iteration,
             None if record is None else record.task,
         )
-        if not machine.observer.failed(violation):
+        if not machine.observer.on_violation(violation):
             machine.going = False
             return
 

@@ -123,23 +123,23 @@ class Observer:
         """A Record has made these records, in the order of their threads; those to go on with."""
         return made
 
-    def arrived(self, at: Moment, arrival: Arrival) -> None:
+    def on_arrive(self, at: Moment, arrival: Arrival) -> None:
         """An Arrive, or a Record's trailing barrier."""
 
-    def awaited(self, at: Moment, waiting: Waiting) -> None:
+    def on_await(self, at: Moment, waiting: Waiting) -> None:
         """An Await."""
 
-    def passed(self, at: Moment, record: VisibilityRecord, given: Given) -> None:
-        """A sync meets a record; after `arrived` or `awaited` of the same sync."""
+    def on_meeting(self, at: Moment, record: VisibilityRecord, given: Given) -> None:
+        """A sync meets a record; after `on_arrive` or `on_await` of the same sync."""
 
-    def checked(self, at: Moment, record: Moment, unseen: list[VisibilityRecord]) -> None:
+    def on_check(self, at: Moment, record: Moment, unseen: list[VisibilityRecord]) -> None:
         """A Check has met what a Record made, which is visible but for these."""
 
     def wants(self, kind: HazardKind, check: Op, record: Op | None) -> bool:
         """Tests whether a violation of these operations would be kept."""
         return True
 
-    def failed(self, violation: Violation) -> bool:
+    def on_violation(self, violation: Violation) -> bool:
         """A violation, of one operation in their order; whether the run goes on."""
         self.found.setdefault(violation)
         return True
@@ -148,7 +148,7 @@ class Observer:
 class First(Observer):
     """Ends the run with the first violation."""
 
-    def failed(self, violation: Violation) -> bool:
+    def on_violation(self, violation: Violation) -> bool:
         """Keeps it, and stops."""
         self.found.setdefault(violation)
         return False
@@ -167,7 +167,7 @@ class Pairs(Observer):
         """Tests whether the pair is new."""
         return (kind, check, record) not in self._pairs
 
-    def failed(self, violation: Violation) -> bool:
+    def on_violation(self, violation: Violation) -> bool:
         """Keeps it if its pair is new."""
         pair = (violation.kind, violation.check, violation.record)
         if self.wants(*pair):

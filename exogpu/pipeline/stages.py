@@ -118,7 +118,7 @@ class Stages:
 
     def amir(self, policy: Policy | str = Policy.PTX) -> nodes.Program:
         """The abstract machine program.  Raises ExoGpuError for an ill-formed procedure."""
-        policy = Policy.of(policy)
+        policy = Policy.from_name(policy)
         if policy not in self._programs:
             self._programs[policy] = lower(self.facts, policy)
         return self._programs[policy]
@@ -145,7 +145,7 @@ class Target:
 def policy_for_hardware(policy: Policy | str) -> Policy:
     """Returns the policy, which has to be ptx: `paper` grants more than the hardware keeps
     (`await-own-arrival`).  Raises ExoGpuError for any other."""
-    found = Policy.of(policy)
+    found = Policy.from_name(policy)
     if found is not Policy.PTX:
         what = f"policy {found.value} grants more than the hardware keeps"
         remedy = "leave the policy out: a kernel is compiled by what ptx proves"

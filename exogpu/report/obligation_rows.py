@@ -233,7 +233,7 @@ def place_of(site: Occurrence, variable: str, source: Source) -> Place:
     """A site of an obligation or hazard, with the mark it falls on."""
     mark = source.find(site.span, variable)
     details = [", ".join(f"{name} = {value}" for name, value in site.iteration)]
-    details.append(site.called)
+    details.append(site.access_text)
     number = None if mark is None else mark.number
     detail = ", ".join(filter(None, details))
     text = site.text if mark is None or site.ends is not None else mark.text

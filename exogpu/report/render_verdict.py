@@ -347,7 +347,7 @@ def _draw_site(site: Occurrence, role: str) -> Text:
     text = Text.assemble(text, (role, "cyan"), "\n")
     drawn = draw_span(site.place)
     text.append(drawn if drawn.plain else Text(f"        {site.text}\n"))
-    facts = [f"{site.called} by {site.threads}".lstrip() if site.threads else site.called]
+    facts = [f"{site.access_text} by {site.threads}".lstrip() if site.threads else site.access_text]
     if site.iteration:
         facts.append("at " + ", ".join(f"{name} = {value}" for name, value in site.iteration))
     told = ", ".join(filter(None, facts))

@@ -134,7 +134,7 @@ class _Tracer(Observer):
         self.events.append(made)
         return made
 
-    def arrived(self, at: Moment, arrival: Arrival) -> None:
+    def on_arrive(self, at: Moment, arrival: Arrival) -> None:
         """Notes the targets of the last event's arrival."""
         event = self.events[-1]
         targets = [(name.name, index) for name, index in arrival.targets]
@@ -146,7 +146,7 @@ class _Tracer(Observer):
         for target in targets:
             self.arrived_on.setdefault(target, []).append((arrival.rank, event))
 
-    def awaited(self, at: Moment, waiting: Waiting) -> None:
+    def on_await(self, at: Moment, waiting: Waiting) -> None:
         """Notes the events that release the last event."""
         event, (name, index) = self.events[-1], waiting.element
         element = (name.name, index)

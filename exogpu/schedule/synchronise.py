@@ -117,7 +117,7 @@ def synchronise(
     wrong = [d for d in procedure.diagnostics if d.code not in INCOMPLETE]
     if wrong:
         raise ExoGpuError(wrong)
-    bench = Bench(Policy.of(policy), start + seconds)
+    bench = Bench(Policy.from_name(policy), start + seconds)
     draft = Draft(numbered(without_slots(procedure), numbers := Numbers()), numbers)
     root = bench.judge_draft(draft)
     assert root is not None  # it has no samples yet, and was found to be well-formed

@@ -175,7 +175,7 @@ class Partners:
             relation = self.counting.previous(site, other, arrivals=arrivals)
             yield from self._candidates_at(self.counting.counts.frame, relation, site, other)
 
-    def last(self, site: Site) -> Iterator[At]:
+    def last_on_element(self, site: Site) -> Iterator[At]:
         """The last Arrive, or Await, of this site on an element."""
         frame = self.counting.counts.frame
         relation = self.counting.last_instances(site, arrivals=not isinstance(site.op, Await))
@@ -189,7 +189,7 @@ class Partners:
 
     # --- balance --------------------------------------------------------------------------
 
-    def awaited(self, site: Site) -> Iterator[At]:
+    def awaits(self, site: Site) -> Iterator[At]:
         """The Awaits that count up to an Arrive."""
         for await_ in self.uses.awaits:
             assert isinstance(await_.op, Await)
@@ -200,7 +200,7 @@ class Partners:
             relation = isl.intersect_map(self.counting.same_cells(site, await_), values)
             yield from self._candidates_at(self.uses.frame, relation, site, await_)
 
-    def arrived(self, site: Site) -> Iterator[At]:
+    def arrives(self, site: Site) -> Iterator[At]:
         """The Arrive of the rank that an Await counts."""
         for arrive in self.uses.arrives:
             met = isl.inverse(self.counting.meeting(arrive, site))
@@ -222,7 +222,7 @@ class Partners:
             relation = isl.restrict_domain(self._met(site, arrive), self.uses.ranks.waiting(site))
             yield from self._candidates_at(self.uses.frame, relation, site, arrive)
 
-    def enough(self, site: Site, other: Site) -> Iterator[At]:
+    def sufficient_arrivals(self, site: Site, other: Site) -> Iterator[At]:
         """An Arrive before an Await, of the other's home, of the rank that the Await needs."""
         uses, met = self.uses, self._met(site, other)
         for arrive in uses.arrives:

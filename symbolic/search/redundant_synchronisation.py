@@ -170,7 +170,7 @@ class _Search:
 
     def _at_most(self, row: SyncTL, other: SyncTL, side: Side) -> bool:
         """Tests whether one row orders no more than another on this side."""
-        one, two = row.under(self.program.policy), other.under(self.program.policy)
+        one, two = row.sets_under(self.program.policy), other.sets_under(self.program.policy)
         if side == "pre":
             return one.full <= two.full and row.transitive <= other.transitive
         return one.full <= two.full and one.temporal <= two.temporal
@@ -314,7 +314,7 @@ def _weaker(program: amir.Program, statement: Statement, side: Side) -> list[Syn
     op = statement.ops[0]
     found: dict[object, SyncTL] = {}
     for row in SYNC_TIMELINES.values():
-        sets = row.under(program.policy)
+        sets = row.sets_under(program.policy)
         if side == "pre":
             assert isinstance(op, amir.Fence | amir.Arrive)
             mine: object = (op.transitive, op.pre)
@@ -330,14 +330,14 @@ def _weaker(program: amir.Program, statement: Statement, side: Side) -> list[Syn
 
 
 def _size(row: SyncTL, program: amir.Program) -> int:
-    sets = row.under(program.policy)
+    sets = row.sets_under(program.policy)
     return 2 * len(sets.full) + len(sets.temporal) + row.transitive
 
 
 def _replace_row(
     program: amir.Program, statement: Statement, side: Side, row: SyncTL
 ) -> amir.Program:
-    sets = row.under(program.policy)
+    sets = row.sets_under(program.policy)
     if side == "post":
         return _ordering(program, statement, sets)
 

@@ -227,12 +227,12 @@ class Seeker:
         counting = self._counting_of(counted_on(first).name)
         found = Partners(self, counting.uses, counting)
         if aim == "enough":
-            return found.enough(first, rest[0])
+            return found.sufficient_arrivals(first, rest[0])
         of: dict[encode_witness.Aim, Callable[[Site], Iterator[encode_witness.At]]] = {
             "previous": found.previous,
-            "last": found.last,
-            "awaited": found.awaited,
-            "arrived": found.arrived,
+            "last": found.last_on_element,
+            "awaited": found.awaits,
+            "arrived": found.arrives,
             "trailed": found.trailed,
             "signals": found.signals,
         }

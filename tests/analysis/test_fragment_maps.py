@@ -104,7 +104,7 @@ def test_the_table_is_the_manual(name):
     assert found.threads * found.registers == shape[0] * shape[1]
     seen = set()
     for t, i in product(range(found.threads), range(found.registers)):
-        of = {one: t for one in found.holders} | {one: i for one in found.held}
+        of = {one: t for one in found.holders} | {one: i for one in found.register_digits}
         at = found.index({one: Int(digit(n, one)) for one, n in of.items()})
         index = tuple(evaluate(e, {}) for e in at)
         assert index == manual(t, i)
@@ -119,10 +119,10 @@ def test_which_register_is_told_without_the_thread(name):
     """The indices of a fragment's loop put into the map give its own loops back."""
     memory, dtype, shape, _ = TILES[name]
     found = fragment(memory, DataType(dtype), shape)
-    names = {one: Sym(f"d{at}") for at, one in enumerate((*found.holders, *found.held))}
+    names = {one: Sym(f"d{at}") for at, one in enumerate((*found.holders, *found.register_digits))}
     ranges = {name: Range(0, one.digit.extent - 1) for one, name in names.items()}
     index = found.index({one: CVar(name) for one, name in names.items()})
-    for part, digits in ((found.register, found.held), (found.thread, found.holders)):
+    for part, digits in ((found.register, found.register_digits), (found.thread, found.holders)):
         form = from_cexpr(part(index), {}, ranges)
         assert dict(form.terms) == {names[one]: one.digit.stride for one in digits}
         assert form.constant == 0

@@ -63,8 +63,8 @@ def coordinates(thread: int, domain: list[int]) -> tuple[int, ...]:
 
 def tiles(unit: CollUnit, cluster: int, block: int, parent: list[int]) -> list[list[int]]:
     """The non-empty cells of the unit's grid over the parent's threads, in order."""
-    domain = [int(e.at(cluster, block)) for e in unit.domain]
-    box = [None if e is None else int(e.at(cluster, block)) for e in unit.box]
+    domain = [int(e.evaluate(cluster, block)) for e in unit.domain]
+    box = [None if e is None else int(e.evaluate(cluster, block)) for e in unit.box]
     covers_all = math.prod(domain) == cluster * block
     # One box never spans two copies of the domain, and an agnostic entry never divides.
     widths = [None if covers_all else 1] + [

@@ -66,7 +66,7 @@ def test_a_fence_of_wgmma_alone_keeps_no_other_pair() -> None:
 def test_loads_have_no_wait() -> None:
     """Why `unkept` refuses first timelines that are full in tmaS."""
     for first in KERNEL:
-        if QualTL.TMA_S not in first.under(Policy.PTX).full:
+        if QualTL.TMA_S not in first.sets_under(Policy.PTX).full:
             continue
         for second in KERNEL:
             assert unkept(first, second) is not None

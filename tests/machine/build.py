@@ -285,7 +285,7 @@ class Builder:
 
     def fence_tl(self, by: ThreadMap | None, pre: SyncTL, post: SyncTL, policy: Policy) -> amir.Op:
         """A Fence of two rows of the table of sync timelines."""
-        before, after = pre.under(policy), post.under(policy)
+        before, after = pre.sets_under(policy), post.sets_under(policy)
         joins = pre.name not in ONLY_BEFORE
         way = before.full, after.full, after.temporal
         return self.fence(by, *way, transitive=pre.transitive, joins=joins)

@@ -78,10 +78,10 @@ class _Recorder(Observer):
                 pass
         return True
 
-    def arrived(self, at: Moment, arrival: Arrival) -> None:
+    def on_arrive(self, at: Moment, arrival: Arrival) -> None:
         self.events[-1] = replace(self.events[-1], arrival=arrival)
 
-    def awaited(self, at: Moment, waiting: Waiting) -> None:
+    def on_await(self, at: Moment, waiting: Waiting) -> None:
         element = (waiting.element,)
         self.events[-1] = replace(self.events[-1], elements=element, bound=waiting.bound)
 

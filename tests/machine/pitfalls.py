@@ -685,7 +685,7 @@ def stored(policy: Policy, fences: tuple[str, ...], *, others: bool = False, wid
     b = Builder()
     s, z = b.data("S", 2), b.barrier("z", depth=1)
     ordinary, proxied = SYNC_TIMELINES["cuda_in_order"], SYNC_TIMELINES["cuda_generic_and_async"]
-    pre, post = ordinary.under(policy).full, ordinary.under(policy)
+    pre, post = ordinary.sets_under(policy).full, ordinary.sets_under(policy)
     proxied = proxied if wide else SYNC_TIMELINES["cuda_async_proxy"]
     with b.tasks("task", 0, 1):
         b.alloc(z)
@@ -756,13 +756,13 @@ def overtaken(policy: Policy, fenced: bool) -> tuple[Builder, amir.Op]:
     b = Builder()
     s, z = b.data("S"), b.barrier("z", depth=1)
     ordinary, proxied = SYNC_TIMELINES["cuda_in_order"], SYNC_TIMELINES["cuda_generic_and_async"]
-    late = SYNC_TIMELINES["cuda_temporal"].under(policy)
+    late = SYNC_TIMELINES["cuda_temporal"].sets_under(policy)
     with b.tasks("task", 0, 1):
         b.alloc(z)
         b.read(s[()], t(0), Q1)
         if fenced:
             b.fence_tl(t(0), ordinary, proxied, policy)
-        b.arrive(t(0), ordinary.under(policy).full, z[()], transitive=True)
+        b.arrive(t(0), ordinary.sets_under(policy).full, z[()], transitive=True)
         b.await_(z[()], t(1), late.full, late.temporal)
         _, check = b.write(s[()], t(1), TMA, level=UNORDERED)
         b.free_barrier(z)

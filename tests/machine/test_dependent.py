@@ -71,7 +71,7 @@ def test_without_a_statement_it_waits_first() -> None:
 
 # --- careless readings of the rule ------------------------------------------------------------
 
-STREAM = SYNC_TIMELINES["cuda_stream_sync"].under(Policy.PTX)
+STREAM = SYNC_TIMELINES["cuda_stream_sync"].sets_under(Policy.PTX)
 
 
 def changed(program: Program, change: Callable[[Op], Block]) -> Program:

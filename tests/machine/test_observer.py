@@ -48,16 +48,16 @@ class Diary(Observer):
         self.told.append(("recorded", at.iteration, len(made)))
         return made
 
-    def arrived(self, at: Moment, arrival: Arrival) -> None:
+    def on_arrive(self, at: Moment, arrival: Arrival) -> None:
         self.told.append(arrival)
 
-    def awaited(self, at: Moment, waiting: Waiting) -> None:
+    def on_await(self, at: Moment, waiting: Waiting) -> None:
         self.told.append(waiting)
 
-    def passed(self, at: Moment, record: VisibilityRecord, given: Given) -> None:
+    def on_meeting(self, at: Moment, record: VisibilityRecord, given: Given) -> None:
         self.told.append((type(at.op).__name__, given.grant, given.rank))
 
-    def checked(self, at: Moment, record: Moment, unseen: list[VisibilityRecord]) -> None:
+    def on_check(self, at: Moment, record: Moment, unseen: list[VisibilityRecord]) -> None:
         self.told.append((record.op.origin.text, at.op.origin.text, len(unseen)))
 
 

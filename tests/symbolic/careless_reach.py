@@ -19,7 +19,7 @@ from exogpu.symbolic.search import dependences, visibility
 Patch = pytest.MonkeyPatch
 Change = Callable[[amir.Op], amir.Block]
 
-STREAM = SYNC_TIMELINES["cuda_stream_sync"].under(Policy.PTX)
+STREAM = SYNC_TIMELINES["cuda_stream_sync"].sets_under(Policy.PTX)
 
 
 def changed(program: amir.Program, change: Change) -> amir.Program:

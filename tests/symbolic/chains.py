@@ -140,7 +140,7 @@ def proxies(random: Random) -> amir.Program:
 
     def row() -> tuple[bool, SyncSets]:
         timeline = SYNC_TIMELINES[random.choice(ROWS)]
-        return timeline.transitive, timeline.under(policy)
+        return timeline.transitive, timeline.sets_under(policy)
 
     def one(k: Control) -> None:
         (transitive, pre), (_, post) = row(), row()

@@ -194,7 +194,7 @@ class Met(Observer):
     def asks(self, at: Moment) -> bool:
         return not isinstance(at.op, Clear)
 
-    def checked(self, at: Moment, record: Moment, unseen: list[VisibilityRecord]) -> None:
+    def on_check(self, at: Moment, record: Moment, unseen: list[VisibilityRecord]) -> None:
         self.met.add((record.op, at.op))
 
 

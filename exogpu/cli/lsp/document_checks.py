@@ -75,7 +75,7 @@ def _answers(job: Job, older: Collection[str]) -> Iterator[Told]:
     stage("", endless=True)
     procedures = [unit for unit in units if unit.procedure is not None]
     yield Loaded(len(procedures), _files(older), len(procedures) < len(units))
-    policy, limits = Policy.of(job.policy), Limits(job.checking)
+    policy, limits = Policy.from_name(job.policy), Limits(job.checking)
     verdicts: list[tuple[Unit, Verdict]] = []
     later: list[Unit] = []
     for unit in units:

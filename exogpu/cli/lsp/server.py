@@ -59,14 +59,14 @@ class Checker:
 
     # --- documents ------------------------------------------------------------------------------
 
-    def opened(self, uri: str) -> None:
+    def open_document(self, uri: str) -> None:
         """A document is open from here on."""
         path = path_of(uri)
         self._documents[uri] = Document(uri, path)
         self.changed_file(path)
         self._schedule(0.0)
 
-    def changed(self, uri: str) -> None:
+    def change_document(self, uri: str) -> None:
         """Its text is another."""
         document = self._documents.get(uri)
         if document is not None:
@@ -76,7 +76,7 @@ class Checker:
             self.changed_file(document.path)
             self._schedule(float(self.options.get("delay", DELAY)))
 
-    def closed(self, uri: str) -> None:
+    def close_document(self, uri: str) -> None:
         """It is read from the disk from here on."""
         document = self._documents.pop(uri, None)
         if document is not None:
@@ -236,16 +236,16 @@ def make_server() -> LanguageServer:
         await checker.begin()
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
-    async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
-        checker.opened(params.text_document.uri)
+    async def open_document(params: lsp.DidOpenTextDocumentParams) -> None:
+        checker.open_document(params.text_document.uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
-    async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
-        checker.changed(params.text_document.uri)
+    async def change_document(params: lsp.DidChangeTextDocumentParams) -> None:
+        checker.change_document(params.text_document.uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
-    async def closed(params: lsp.DidCloseTextDocumentParams) -> None:
-        checker.closed(params.text_document.uri)
+    async def close_document(params: lsp.DidCloseTextDocumentParams) -> None:
+        checker.close_document(params.text_document.uri)
 
     @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     async def watched(params: lsp.DidChangeWatchedFilesParams) -> None:

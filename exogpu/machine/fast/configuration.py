@@ -215,7 +215,7 @@ class Machine:
         task = None if op.origin.threads is None else self.task
         for kind, name, index, record in sorted(failures, key=order):
             violation = Violation(kind, name.name, index, task, op, iteration, record)
-            if not self.observer.failed(violation):
+            if not self.observer.on_violation(violation):
                 raise Found
 
     def report_barrier(self, op: Op, nest: Nest, name: Sym, failures: list[Failure]) -> None:

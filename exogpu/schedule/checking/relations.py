@@ -105,7 +105,7 @@ class Accessed:
         if place.name not in self._domains:
             names = [event.name for event in place.events]
             dims = ", ".join(map(identifier, place.iterators))
-            piece = f"S[{dims}] : {place.where}"
+            piece = f"S[{dims}] : {place.constraint}"
             self._domains[place.name] = isl_unions.repeated_points(self.params, piece, names)
         return self._domains[place.name]
 

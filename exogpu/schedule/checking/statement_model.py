@@ -54,7 +54,7 @@ class Place:
         return self.domain.iterators
 
     @property
-    def where(self) -> str:
+    def constraint(self) -> str:
         """Its instances, as a constraint."""
         return conjunction(self.domain.constraints)
 
@@ -133,7 +133,7 @@ def instances(place: Place, event: Event) -> str:
 
 def happens(place: Place, event: Event) -> str:
     """The constraint that an event happens at an instance."""
-    return conjunction((place.where, *map(isl_cond, event.within)))
+    return conjunction((place.constraint, *map(isl_cond, event.within)))
 
 
 def cell(variable: Variable, access: ir.Access, at: Mapping[Sym, str]) -> str:

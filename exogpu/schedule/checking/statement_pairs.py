@@ -46,7 +46,9 @@ class Pair:
         there, at = self.old_names, self.image.at
         equal = [f"{there[s]} = {isl_expr(at.get(s, CVar(s)))}" for s in self.old.iterators]
         only = () if self.image.only is None else (isl_cond(self.image.only),)
-        return conjunction((self.new.where, rename_variables(self.old.where, there), *equal, *only))
+        return conjunction(
+            (self.new.constraint, rename_variables(self.old.constraint, there), *equal, *only)
+        )
 
 
 @dataclass(frozen=True, slots=True)

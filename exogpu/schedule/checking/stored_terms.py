@@ -92,7 +92,7 @@ class Zeros:
 
     def zero(self, place: Place, expr: ir.DExpr, reads: int) -> tuple[isl_unions.Points, int]:
         """The instances at which an expression is zero, and how many reads stand before its end."""
-        everywhere = isl_unions.points(self.of.params, [f"{_instance(place)} : {place.where}"])
+        everywhere = isl_unions.points(self.of.params, [f"{_instance(place)} : {place.constraint}"])
         match expr:
             case ir.Const():
                 return (everywhere if expr.value == 0 else self.none), reads
