@@ -52,10 +52,10 @@ def maker_of(target: str) -> Maker:
         what = f"{path} has no function {name}"
         remedy = "name a function that takes the values of --grid and returns a procedure"
         raise ExoGpuError([handler.wrong("X964", what, remedy)])
-    return _checked(makers[0], name)
+    return _procedure_maker(makers[0], name)
 
 
-def _checked(maker: Callable[..., object], name: str) -> Maker:
+def _procedure_maker(maker: Callable[..., object], name: str) -> Maker:
     """The maker, which raises TypeError if what it returns is no procedure."""
 
     def make(**arguments: Value) -> Procedure:
@@ -109,7 +109,7 @@ def draw(target: str, gpu: str, sizes: Mapping[str, int], outcomes: Sequence[Out
 def record(
     target: str, gpu: str, sizes: Mapping[str, int], outcomes: Sequence[Outcome]
 ) -> dict[str, object]:
-    """What the file says: the arguments of the fastest, and the seconds of each."""
+    """The content of the file: the arguments of the fastest, and the seconds of each."""
     return {
         "target": target,
         "gpu": gpu,
