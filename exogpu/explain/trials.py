@@ -188,6 +188,8 @@ class Trials:
                 return True
             case edits.Hoisted() | edits.Reindexed() | edits.Filled():
                 return True
+            case edits.Deletion() | edits.MulticastTo() | edits.BesideLoop() | edits.Exchange():
+                return True
             case edits.Between(violation=violation):
                 ops = (violation.check, violation.record)
                 return any(
