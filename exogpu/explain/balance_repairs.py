@@ -183,7 +183,7 @@ def _waits_for_itself(program: amir.Program, wait: amir.Await) -> bool:
 def beside_loops(
     arrives: Sequence[amir.Arrive], awaits: Sequence[amir.Await], more: bool
 ) -> Iterator[edits.Repair]:
-    """Of a named barrier, an Arrive before the first step, or an Await after the last."""
+    """Yields, of a named barrier, an Arrive before the first step or an Await after the last."""
     for op in awaits if more else arrives:
         yield edits.Repair("once more beside the loop", edits.BesideLoop(op, more))
 
