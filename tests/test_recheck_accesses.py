@@ -4,6 +4,7 @@ Check, Record and synchronisation of a program weakened in every way, one at a t
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -19,7 +20,7 @@ from tests import planted
 from tests.cases.certificates.asking import asking
 from tests.cases.certificates.nest import nest
 from tests.cases.certificates.ring import ring
-from tests.weakening import Content, weakened
+from tests.weakening import Content, operations, weakened
 
 KERNELS = ("tma_ring", "multicast_ring", "histogram", "cp_async_pipeline")
 OWN = {one.name: one for one in (ring, nest, asking)}
@@ -59,13 +60,30 @@ def test_no_field_may_ask_for_less(name: str) -> None:
     assert not accepted
 
 
+@pytest.mark.parametrize("name", [*OWN, *KERNELS])
+def test_a_release_stays_after_its_checks(name: str) -> None:
+    moved = 0
+    for number, block in enumerate(_blocks(program(name)["body"])):
+        for at, op in enumerate(block):
+            for to in range(at if op["op"] == "Release" else 0):
+                made = program(name)
+                into = list(_blocks(made["body"]))[number]
+                into.insert(to, into.pop(at))
+                with pytest.raises(MalformedError):
+                    check_program(made)
+                moved += 1
+    assert moved > 3
+
+
 def test_what_is_wrong_is_named() -> None:
     made = program("ring")
-    check = next(op for op in _flat(made["body"]) if op["op"] == "CheckMutates")
+    check = next(op for op in operations(made["body"]) if op["op"] == "CheckMutates")
     check["level"] = "invisible"
     with pytest.raises(MalformedError, match="and no CheckMutates that asks what its access has"):
         check_accesses(made)
 
 
-def _flat(body: list[Content]) -> list[Content]:
-    return [one for op in body for one in (op, *_flat(op.get("body", [])))]
+def _blocks(body: list[Content]) -> Iterator[list[Content]]:
+    yield body
+    for op in body:
+        yield from _blocks(op["body"]) if "body" in op else ()
