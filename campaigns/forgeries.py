@@ -7,8 +7,8 @@ A certificate of a proved program is altered at one to three places: operations 
 doubled, guarded or given the fields of others; numbers, conditions, thread sets and assumptions
 change.  The forger has the prover make a witness of an altered program if it can, lists the
 obligations that the files have, and seals them.  What `recheck` confirms all the same has to be
-right on both machines at small sizes.  It is a failure if it is not, or if `recheck` crashes.
-A program of other statements is confirmed without its source; with it, none is.
+right on both machines at small sizes.  It is a failure if it is not, if it asks for less, or if
+`recheck` crashes.  A program of other statements is confirmed without its source; with it, none is.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from tests.cases.certificates.counted import counted
 from tests.cases.certificates.nest import nest
 from tests.cases.certificates.ring import ring
 from tests.symbolic import agreement
+from tests.weakening import weakened
 
 PROCEDURES: Final = {one.name: one for one in (ring, nest, counted, asking)}
 
@@ -73,7 +74,7 @@ SIZES: Final = (0, 1, 2, 3, 5)
 LITTLE: Final = BUDGET // 10
 """ISL's budget for an altered program."""
 
-FAILURES: Final = ("wrong", "crash", "died")
+FAILURES: Final = ("wrong", "asks for less", "crash", "died")
 
 
 @cache
@@ -104,7 +105,12 @@ def judge(case: str) -> cases.Result:
         program = forging.content(folder, forging.PROGRAM)
         witness = forging.content(folder, forging.WITNESS)
         before = json_text(program)
-        done = [altered(random, program, witness) for _ in range(random.choice((1, 1, 1, 2, 3)))]
+        if less := random.random() < 1 / 6:
+            what, program = random.choice(list(weakened(program)))
+            done = [f"asks for less: {what}"]
+        else:
+            times = random.choice((1, 1, 1, 2, 3))
+            done = [altered(random, program, witness) for _ in range(times)]
         same = before == json_text(program)
         try:
             (folder / forging.PROGRAM).write_text(json_text(program))
@@ -121,6 +127,8 @@ def judge(case: str) -> cases.Result:
             return {"state": found.word, "what": done, "why": why[:200]}
         if same:
             return {"state": "confirmed, the same program", "what": done}
+        if less:
+            return {"state": "asks for less", "what": done}
         why = wrong(program_of(check_program(program)))
         state = "wrong" if why else "confirmed, another program"
         return {"state": state, "what": done, "why": why}

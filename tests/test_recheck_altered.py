@@ -182,7 +182,7 @@ PROGRAM: dict[str, tuple[Callable[[Content], object], str]] = {
         "q is no variable here",
     ),
     "threads that are no map": (one("Arrive", threads="all"), "no map from iterators to threads"),
-    "another line": (one("Await", line=7), "an obligation of the program is missing"),
+    "another line": (one("Await", line=7), "and neither Arrive nor Await"),
     "a text of two lines": (one("Await", text="a\nb"), "is no text on one line"),
     "a text for a terminal": (one("Await", text="\x1b[2Jconfirmed"), "is no text on one line"),
     "a file with a folder": (one("Await", file="/etc/ring.py"), "without its folder"),

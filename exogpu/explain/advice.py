@@ -3,7 +3,7 @@ phase."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -46,6 +46,8 @@ def _of_tasks(violation: Violation, program: amir.Program | None) -> str:
     """Explains what lets two tasks access one element, or keeps them from it."""
     if told := _contracts(violation, program):
         return told
+    if _adds(violation, program):
+        return "add atomically (cuda_atomic_add): tasks of one kernel are ordered by flags alone"
     if program is not None and any(v.counts_all for v in program.variables):
         return (
             "the later task awaits a flag on which the earlier one arrives after its access, by "
@@ -153,7 +155,29 @@ def _contracts(violation: Violation, program: amir.Program | None) -> str:
     broken = [told for name, of in found for told in _broken_contracts(name, of)]
     if not broken:
         return ""
+    if _adds(violation, program):
+        return (
+            "add atomically (cuda_atomic_add), or write different elements; if the contents are "
+            f"never so, {' or '.join(broken)}"
+        )
     return f"if it is so, {' or '.join(broken)}; else write different elements, or add atomically"
+
+
+def _adds(violation: Violation, program: amir.Program | None) -> bool:
+    """Tests whether one statement adds to an element that other threads add to.
+
+    What reads the element in its value has a check of that read, and another of the write."""
+    first, second = violation.record, violation.check
+    if not isinstance(first, amir.Record) or not isinstance(second, amir.Check):
+        return False
+    checks = [
+        op
+        for op in operations(() if program is None else program.body)
+        if isinstance(op, amir.Check) and op.mutates and op.origin == second.origin
+    ]
+    alone = [op for op in checks if op.access == second.access]
+    same = first.origin == second.origin and first.access == second.access
+    return same and len(alone) == 1 and second.reads and not second.origin.instr
 
 
 def _index_arrays(program: amir.Program, op: amir.Op) -> set[str]:
@@ -218,34 +242,11 @@ def _roles(variable: amir.Variable, program: amir.Program) -> str:
     z, turn = f"{name}[0], {name}[1], ...", "one phase is awaited, or arrived on, by one role"
     if variable.shape or not (len(awaits) > 1 or len(arrives) > 1):
         return ""
-    for these, others in ((arrives, awaits), (awaits, arrives)):
-        if twice := _twice(these, others, program):
-            return twice
     side = "the Awaits" if len(awaits) > 1 else "the Arrives"
     other = "the Arrives" if len(awaits) > 1 else "the Awaits"
     return (
         f"{turn}: where several roles share each phase, declare {name}: barrier[2] with an element "
         f"for each of them, let {side} be on {z} and {other} on {name}[:]"
-    )
-
-
-def _twice(
-    these: Sequence[amir.Arrive | amir.Await],
-    others: Sequence[amir.Arrive | amir.Await],
-    program: amir.Program,
-) -> str:
-    """Tells that the same threads arrive twice in one block where others wait once, or the other
-    way round."""
-    if len(these) != 2 or len(others) != 1:
-        return ""
-    first, second = these
-    blocks = [[id(around) for _, around in path_to(program.body, one)[:-1]] for one in these]
-    if blocks[0] != blocks[1] or first.origin.threads != second.origin.threads:
-        return ""
-    kind, other = type(second).__name__, type(others[0]).__name__
-    return (
-        f"remove the {kind} of line {second.origin.span.line}: the same threads execute that of "
-        f"line {first.origin.span.line}, and one {other} stands against both"
     )
 
 

@@ -63,19 +63,22 @@ def _change_program(program: amir.Program, edit: edits.Edit) -> amir.Program | N
                 return None
             first = SYNC_TIMELINES[edit.timeline]
             home, pre = edit.barrier, first.sets_under(program.policy).full
-            arrive = amir.Arrive(first.transitive, pre, home, (home,), edit.op.origin)
+            targets = edit.targets or (home,)
+            arrive = amir.Arrive(first.transitive, pre, home, targets, edit.op.origin)
             return _next_to(program, edit.op, (arrive,), edit.after)
         case edits.NewGroup():
             return _grouped(program, edit)
         case edits.Moved():
             return _move_statement(program, edit)
         case edits.OnElement():
-            to = tuple(Point(Int(at)) for at in edit.index)
+            to = tuple(map(Point, edit.index))
             wait = replace(edit.op, barrier=replace(edit.op.barrier, coords=to))
             return _rewritten(program, {edit.op: (wait,)})
         case edits.Drained() | edits.Delayed() | edits.Counted() | edits.Hoisted():
             return None
         case edits.Reindexed() | edits.Filled():
+            return None
+        case edits.Deletion() | edits.MulticastTo() | edits.BesideLoop() | edits.Exchange():
             return None
         case _:
             assert_never(edit)

@@ -40,6 +40,7 @@ from exogpu.explain.repairs import (
 )
 from exogpu.hw.access_names import accesses_on
 from exogpu.hw.timelines import ASYNC_PROXY, SYNC_TIMELINES
+from exogpu.ir.nodes import Int
 from exogpu.ir.types import BarrierMechanism, QualSet, QualTL
 from exogpu.machine.literal_records import EVERYONE, Grant, Threads, covers, shares
 from exogpu.machine.observer import Violation
@@ -371,7 +372,7 @@ class _Teller:
     def _on_element(self, wait: Op, index: tuple[int, ...]) -> tuple[Repair, ...]:
         assert isinstance(wait, Await)
         text = f"let {_name(wait)} wait on {_element(wait.barrier.name.name, index)}"
-        return (Repair(text, OnElement(wait, index)),)
+        return (Repair(text, OnElement(wait, tuple(map(Int, index)))),)
 
     def _later_arrive(self, wait: Op) -> Iterator[Repair]:
         """The Arrives that an Await waits for, after the access."""

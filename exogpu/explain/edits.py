@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from exogpu.amir import nodes as amir
 from exogpu.diagnostics.hazards import Change
-from exogpu.ir.nodes import Access
+from exogpu.ir.nodes import Access, CExpr
 from exogpu.ir.types import Sym
 from exogpu.machine.observer import Violation
 
@@ -85,6 +85,8 @@ class NewArrive:
     barrier: Access
     timeline: str
     after: bool = False
+    targets: tuple[Access, ...] = ()
+    """The elements that it signals, where that is more than the one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class OnElement:
     """An Await on another element of its barrier."""
 
     op: amir.Await
-    index: tuple[int, ...]
+    index: tuple[CExpr, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,37 @@ class Reindexed:
 
 
 @dataclass(frozen=True, slots=True)
+class Deletion:
+    """An Arrive or an Await that is taken away, with what holds nothing else."""
+
+    op: amir.Arrive | amir.Await
+
+
+@dataclass(frozen=True, slots=True)
+class MulticastTo:
+    """An Arrive that signals these elements."""
+
+    op: amir.Arrive
+    targets: tuple[Access, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BesideLoop:
+    """An Arrive or an Await once more, before or after the loop in which it stands."""
+
+    op: amir.Arrive | amir.Await
+    after: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Two Awaits, each on the barrier of the other."""
+
+    first: amir.Await
+    second: amir.Await
+
+
+@dataclass(frozen=True, slots=True)
 class Filled:
     """Zeros written where the `if` around a write does not hold."""
 
@@ -182,6 +215,10 @@ Edit: TypeAlias = (
     | Counted
     | Hoisted
     | Reindexed
+    | Deletion
+    | MulticastTo
+    | BesideLoop
+    | Exchange
     | Filled
 )
 
@@ -216,7 +253,9 @@ class Repair:
         match self.edit:
             case Drained() | Delayed() | Counted() | First() | Second() | OnElement():
                 return Cost.NOTHING
-            case Hoisted() | Reindexed() | Filled():
+            case Hoisted() | Reindexed() | Filled() | Deletion() | MulticastTo() | BesideLoop():
+                return Cost.NOTHING
+            case Exchange():
                 return Cost.NOTHING
             case NewAwait(n=0) | NewGroup():
                 return Cost.DRAINED

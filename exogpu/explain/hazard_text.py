@@ -16,9 +16,10 @@ from exogpu.explain.advice import advice, otherwise, overlapping, slot_words
 from exogpu.explain.barrier_hazards import Words, barrier_words, element_of
 from exogpu.explain.broken_link import BrokenLink, broken_link, verb_of
 from exogpu.explain.edits import Cost, Counted, Repair
+from exogpu.explain.flag_repairs import flag_repairs
 from exogpu.explain.lifetime_hazards import first_successor, successor
 from exogpu.explain.patch import changes
-from exogpu.explain.placement_repairs import placement_repairs
+from exogpu.explain.placement_repairs import late_arrives, placement_repairs
 from exogpu.explain.repairs import general_repairs, resident_names
 from exogpu.explain.trials import Budget, Judge, Trials, Writer
 from exogpu.explain.value_repairs import value_repairs
@@ -158,12 +159,8 @@ def tell(
     of_tasks = () if broken is None else broken.repairs
     if overlapping(program, violation) is not None:
         help = "" if broken is None else broken.advice
-    mends_values = violation.kind is HazardKind.UNINIT
-    if trials is not None and (of_tasks or mends_values or not help):
-        of_this = of_tasks if help else words.repairs
-        of_this = (*of_this, *placement_repairs(violation, program))
-        if mends_values:
-            of_this = value_repairs(violation, program)
+    of_this = _repairs_to_try(violation, of_tasks if help else words.repairs, bool(help), program)
+    if trials is not None and (of_this or before or not help):
         repair = next(trials.helpful(violation, _cheapest(_repairs_so_far(before), of_this)), None)
         help = help if repair is None else repair.text
     help = help or otherwise(violation, unknown)
@@ -172,6 +169,8 @@ def tell(
         at = violation.record_iteration
         first = _statement_site(violation.record, at, sizes, words.first, program)
     second = _statement_site(violation.check, violation.iteration, sizes, words.second, program)
+    if words.place is not None:
+        second = _statement_site(words.place, None, sizes, words.second, program)
     hazard = Hazard(
         code=CODES[violation.kind],
         kind=violation.kind,
@@ -189,6 +188,19 @@ def tell(
         changes=() if repair is None else repair.changes or changes(repair),
     )
     return Told(hazard, violation, repair)
+
+
+def _repairs_to_try(
+    violation: Violation, links: tuple[Repair, ...], advised: bool, program: Program | None
+) -> tuple[Repair, ...]:
+    """Lists repairs of a hazard, of which those that help are not known; where advice holds
+    whatever the kernel is, few of them."""
+    of_flags = flag_repairs(violation, program)
+    if violation.kind is HazardKind.UNINIT:
+        return (*value_repairs(violation, program), *late_arrives(violation, program))
+    if advised and not (links or of_flags):
+        return ()
+    return (*of_flags, *links, *placement_repairs(violation, program))
 
 
 def bare(violation: Violation, sizes: Mapping[str, int]) -> Told:

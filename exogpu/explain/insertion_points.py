@@ -10,7 +10,7 @@ from typing import TypeAlias
 from exogpu.diagnostics.errors import Span
 from exogpu.diagnostics.hazards import Change, Replacement
 from exogpu.explain.barrier_hazards import skip_text
-from exogpu.explain.patch import inserted, scope
+from exogpu.explain.source_text import call_of_macro, inserted, scope
 from exogpu.ir import nodes as ir
 from exogpu.ir import render
 from exogpu.ir.render import condition, control
@@ -198,9 +198,18 @@ def with_new(
         anew[id(gap.anchor)] = insert_at(gap, *new)
     if not gaps:
         return None
-    text = f"add `{joined(lines)}` {in_words(gaps[0])}{end}"
-    change = pasted(gaps[0], *lines)
+    place = gaps[0] if gaps[1:] else _at_the_call(gaps[0])
+    text = f"add `{joined(lines)}` {in_words(place)}{end}"
+    change = pasted(place, *lines)
     return Rewritten(rebuilt(proc, anew), text, () if change is None else ((change,),))
+
+
+def _at_the_call(gap: Gap) -> Gap:
+    """The place, in the text, where a macro is read that holds it: what is new names barriers as
+    they are known there."""
+    around = gap.around[-1].span if gap.around else gap.anchor.span
+    call = call_of_macro(gap.anchor.span, around)
+    return gap if call is None else replace(gap, anchor=replace(gap.anchor, span=call))
 
 
 def joined(lines: Sequence[str]) -> str:

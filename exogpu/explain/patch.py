@@ -7,41 +7,35 @@ where macros, unrolled loops and scopes lie between.  Whoever makes one checks t
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, TypeAlias
+from dataclasses import replace
+from typing import Final
 
 from exogpu.amir.nodes import Op
 from exogpu.diagnostics.errors import Span
 from exogpu.diagnostics.hazards import Change, Replacement
 from exogpu.explain import edits
 from exogpu.explain.barrier_hazards import skip_text
+from exogpu.explain.source_text import (
+    Path,
+    SourceText,
+    delete_statement,
+    indent_of,
+    insert_after,
+    insert_before,
+    path_down,
+    read_source,
+    statement_of,
+)
 from exogpu.frontend.source import span_of
 from exogpu.ir import render
-from exogpu.ir.nodes import Access
+from exogpu.ir.nodes import Access, Point
 from exogpu.machine.observer import Violation
 
 MOST: Final = 6
 """Ways to make one repair that are proposed."""
 
-Step: TypeAlias = tuple[list[ast.stmt], int]
-"""A block, and which of its statements."""
-
-Path: TypeAlias = tuple[Step, ...]
-"""From the file down to a statement."""
-
 _SYNCS: Final = frozenset({"Fence", "Arrive", "Await"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """A file as it was read."""
-
-    file: str
-    lines: tuple[str, ...]
-    tree: ast.Module
 
 
 def changes(repair: edits.Repair) -> tuple[Change, ...]:
@@ -62,7 +56,8 @@ def _changes(edit: edits.Edit) -> Iterator[Change]:
         case edits.Skip():
             yield from _argument(edit.op.origin.span, 2, skip_text(edit.n))
         case edits.OnElement():
-            element = f"{edit.op.barrier.name.name}[{', '.join(map(str, edit.index))}]"
+            coords = tuple(map(Point, edit.index))
+            element = _text_of(replace(edit.op.barrier, coords=coords))
             yield from _argument(edit.op.origin.span, 0, element)
         case edits.NewFence():
             yield from _insert_statements(
@@ -73,7 +68,7 @@ def _changes(edit: edits.Edit) -> Iterator[Change]:
             yield from _insert_statements(edit.op, edit.after, wait)
         case edits.NewArrive():
             yield from _insert_statements(
-                edit.op, edit.after, _arrive(edit.timeline, _text_of(edit.barrier))
+                edit.op, edit.after, _arrive(edit.timeline, *(edit.targets or (edit.barrier,)))
             )
         case edits.NewGroup():
             yield from _group(edit)
@@ -85,135 +80,30 @@ def _changes(edit: edits.Edit) -> Iterator[Change]:
             yield from _move_changes(edit)
         case edits.Hoisted():
             yield from _hoisting_changes(edit)
-        case edits.Drained() | edits.Delayed() | edits.Counted():
+        case edits.Deletion():
+            text = read_source(edit.op.origin.span)
+            yield (
+                delete_statement(text, _outermost_alone(path_down(text, edit.op.origin.span))[0]),
+            )
+        case edits.Exchange():
+            ends = ((edit.first, edit.second), (edit.second, edit.first))
+            parts = [_argument(a.origin.span, 0, _text_of(b.barrier)) for a, b in ends]
+            for first, second in zip(*parts, strict=False):
+                yield (*first, *second)
+        case edits.MulticastTo():
+            yield from _multicast_changes(edit)
+        case edits.Drained() | edits.Delayed() | edits.Counted() | edits.BesideLoop():
             return
         case edits.Reindexed() | edits.Filled():
             return
 
 
-def _arrive(timeline: str, barrier: str) -> str:
-    return f"Arrive({timeline}) >> {barrier}"
+def _arrive(timeline: str, *targets: Access) -> str:
+    return f"Arrive({timeline})" + "".join(f" >> {_text_of(target)}" for target in targets)
 
 
 def _text_of(access: Access) -> str:
     return render.access(access, lambda name: name.name)
-
-
-# --- where statements stand ---------------------------------------------------------------------
-
-
-@lru_cache(maxsize=8)
-def _parsed(file: str, lines: tuple[str, ...]) -> _Text:
-    return _Text(file, lines, ast.parse("".join(lines)))
-
-
-def _read_source(span: Span) -> _Text:
-    lines = tuple(linecache.getlines(span.file))
-    if lines[span.line - 1 : span.line] != (f"{span.text}\n",) and span.text:
-        raise ValueError("the file is not what was read")
-    return _parsed(span.file, lines)
-
-
-def _path(text: _Text, span: Span) -> Path:
-    """Down to the innermost statement around a place."""
-    block, found = text.tree.body, list[Step]()
-    while block:
-        for at, stmt in enumerate(block):
-            here = span_of(stmt, text.file, text.lines)
-            if (here.line, here.column) <= (span.line, span.column) and (
-                span.end_line,
-                span.end_column,
-            ) <= (here.end_line, here.end_column):
-                found.append((block, at))
-                block = next((b for b in _blocks(stmt) if _holds(b, span)), [])
-                break
-        else:
-            break
-    return tuple(found)
-
-
-def _blocks(stmt: ast.stmt) -> list[list[ast.stmt]]:
-    match stmt:
-        case ast.If() | ast.For():
-            return [stmt.body, stmt.orelse]
-        case ast.With() | ast.FunctionDef():
-            return [stmt.body]
-        case _:
-            return []
-
-
-def _holds(block: list[ast.stmt], span: Span) -> bool:
-    return bool(block) and block[0].lineno <= span.line <= (block[-1].end_lineno or 0)
-
-
-def _statement(step: Step) -> ast.stmt:
-    return step[0][step[1]]
-
-
-def _indent(text: _Text, stmt: ast.stmt) -> str:
-    line = text.lines[stmt.lineno - 1]
-    return line[: len(line) - len(line.lstrip())]
-
-
-def _insert_before(text: _Text, stmt: ast.stmt, *new: str) -> Replacement:
-    indent = _indent(text, stmt)
-    at = Span(text.file, stmt.lineno, 1, stmt.lineno, 1)
-    return Replacement(at, "".join(f"{indent}{line}\n" for line in new))
-
-
-def _insert_after(text: _Text, stmt: ast.stmt, *new: str) -> Replacement:
-    indent, line = _indent(text, stmt), stmt.end_lineno or stmt.lineno
-    end = len(text.lines[line - 1].rstrip("\n")) + 1
-    made = "".join(f"\n{indent}{one}" for one in new)
-    return Replacement(Span(text.file, line, end, line, end), made)
-
-
-def inserted(anchor: Span, after: bool, new: Sequence[str]) -> Replacement:
-    """Lines before or after a statement, indented as it is.  Raises ValueError where the file is
-    not what was read."""
-    text = _read_source(anchor)
-    first = text.lines[anchor.line - 1]
-    indent = first[: len(first) - len(first.lstrip())]
-    if len(indent) != anchor.column - 1:
-        raise ValueError("something stands before the statement in its line")
-    if not after:
-        at = Span(text.file, anchor.line, 1, anchor.line, 1)
-        return Replacement(at, "".join(f"{indent}{line}\n" for line in new))
-    last = max(anchor.line, anchor.end_line)
-    end = len(text.lines[last - 1].rstrip("\n")) + 1
-    made = "".join(f"\n{indent}{line}" for line in new)
-    return Replacement(Span(text.file, last, end, last, end), made)
-
-
-SHOWN: Final = 48
-"""Characters of a statement that a sentence quotes."""
-
-
-def scope(anchor: Span) -> str:
-    """`, in the loop of line 20`: what holds a statement in the text; empty where that is not what
-    was read."""
-    try:
-        text = _read_source(anchor)
-        around = _path(text, anchor)[-2:-1]
-    except (ValueError, SyntaxError, RecursionError):
-        return ""
-    match [_statement(step) for step in around]:
-        case [ast.For() as loop]:
-            return f", in the loop of line {loop.lineno}"
-        case [ast.If() as condition]:
-            return f", in the `if` of line {condition.lineno}"
-        case [ast.With() as block]:
-            header = text.lines[block.lineno - 1].strip().removesuffix(":")
-            header = header if len(header) <= SHOWN else "with"
-            return f", in the `{header}` of line {block.lineno}"
-        case [ast.FunctionDef(name=name)]:
-            return f", in {name}"
-        case _:
-            return ""
-
-
-def _delete_statement(text: _Text, stmt: ast.stmt) -> Replacement:
-    return Replacement(Span(text.file, stmt.lineno, 1, (stmt.end_lineno or 0) + 1, 1), "")
 
 
 # --- one statement ------------------------------------------------------------------------------
@@ -221,8 +111,8 @@ def _delete_statement(text: _Text, stmt: ast.stmt) -> Replacement:
 
 def _argument(span: Span, number: int, new: str) -> Iterator[Change]:
     """Another argument of a synchronisation statement."""
-    text = _read_source(span)
-    for node in ast.walk(_statement(_path(text, span)[-1])):
+    text = read_source(span)
+    for node in ast.walk(statement_of(path_down(text, span)[-1])):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -232,11 +122,26 @@ def _argument(span: Span, number: int, new: str) -> Iterator[Change]:
             yield (Replacement(span_of(node.args[number], text.file, text.lines), new),)
 
 
+def _multicast_changes(edit: edits.MulticastTo) -> Iterator[Change]:
+    """Other targets of an Arrive."""
+    text = read_source(edit.op.origin.span)
+    for node in ast.walk(statement_of(path_down(text, edit.op.origin.span)[-1])):
+        match node:
+            case ast.BinOp(left=ast.Call(func=ast.Name(id="Arrive")) as call):
+                whole = span_of(node, text.file, text.lines)
+                first = span_of(call, text.file, text.lines)
+                at = replace(whole, line=first.end_line, column=first.end_column)
+                new = "".join(f" >> {_text_of(target)}" for target in edit.targets)
+                yield (Replacement(at, new),)
+            case _:
+                pass
+
+
 def reindexed(span: Span, dims: Mapping[str, int], new: str) -> Iterator[Replacement]:
     """Another index of some variables in a statement, each in one dimension.  Raises ValueError
     where the file is not what was read."""
-    text = _read_source(span)
-    for node in ast.walk(_statement(_path(text, span)[-1])):
+    text = read_source(span)
+    for node in ast.walk(statement_of(path_down(text, span)[-1])):
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
             indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
             at = dims.get(node.value.id, len(indices))
@@ -249,12 +154,12 @@ def reindexed_ring(
 ) -> Iterator[Replacement]:
     """Another index wherever the function of a variable's declaration has this one for it.  Raises
     ValueError where the file is not what was read."""
-    text = _read_source(declared)
+    text = read_source(declared)
     function, wanted = (
-        _statement(_path(text, declared)[0]),
+        statement_of(path_down(text, declared)[0]),
         ast.unparse(ast.parse(old, mode="eval")),
     )
-    for stmt in map(_statement, _path(text, declared)):
+    for stmt in map(statement_of, path_down(text, declared)):
         function = stmt if isinstance(stmt, ast.FunctionDef) else function
     for node in ast.walk(function):
         match node:
@@ -269,39 +174,39 @@ def reindexed_ring(
 def _insert_statements(op: Op, after: bool, *new: str) -> Iterator[Change]:
     """Statements next to that of an operation; where a variable ends, before it does."""
     span = op.origin.span
-    text = _read_source(span)
+    text = read_source(span)
     if op.origin.ends is not None:
         yield (_at_the_end(text, span, op.origin.ends, *new),)
         return
-    stmt = _statement(_path(text, span)[-1])
-    yield (_insert_after(text, stmt, *new) if after else _insert_before(text, stmt, *new),)
+    stmt = statement_of(path_down(text, span)[-1])
+    yield (insert_after(text, stmt, *new) if after else insert_before(text, stmt, *new),)
 
 
-def _at_the_end(text: _Text, declared: Span, ends: Span, *new: str) -> Replacement:
+def _at_the_end(text: SourceText, declared: Span, ends: Span, *new: str) -> Replacement:
     """In the block of a variable, before its memory ends."""
-    block, at = _path(text, declared)[-1]
-    last = next((step[1] for step in _path(text, ends) if step[0] is block), len(block) - 1)
+    block, at = path_down(text, declared)[-1]
+    last = next((step[1] for step in path_down(text, ends) if step[0] is block), len(block) - 1)
     stmt = block[last]
     reused = span_of(stmt, text.file, text.lines) == ends and last > at
     if reused and isinstance(stmt, ast.AnnAssign):
-        return _insert_before(text, stmt, *new)
-    return _insert_after(text, stmt, *new)
+        return insert_before(text, stmt, *new)
+    return insert_after(text, stmt, *new)
 
 
 def _group(edit: edits.NewGroup) -> Iterator[Change]:
     """An Arrive and an Await of a commit group; of a new one, its declaration too."""
     span = edit.op.origin.span
-    text = _read_source(span)
-    path = _path(text, span)
-    stmt = _statement(path[-1])
+    text = read_source(span)
+    path = path_down(text, span)
+    stmt = statement_of(path[-1])
 
     def texts(group: str) -> tuple[str, str]:
-        return _arrive(edit.first, group), f"Await({group}, {edit.second}, 0)"
+        return f"Arrive({edit.first}) >> {group}", f"Await({group}, {edit.second}, 0)"
 
     if edit.group is not None:
-        yield (_insert_after(text, stmt, *texts(_text_of(edit.group))),)
+        yield (insert_after(text, stmt, *texts(_text_of(edit.group))),)
         return
-    loops = [one for one in map(_statement, path) if _divides(one)]
+    loops = [one for one in map(statement_of, path) if _divides(one)]
     if not loops:
         return
     names, extents = [], []
@@ -311,12 +216,12 @@ def _group(edit: edits.NewGroup) -> Iterator[Change]:
         extents.append(ast.unparse(loop.iter.args[1]))
     index = f"[{', '.join(names)}]"
     if unused := _declared_group(path, len(names)):
-        yield (_insert_after(text, stmt, *texts(unused + index)),)
+        yield (insert_after(text, stmt, *texts(unused + index)),)
     name = _fresh("cg", path)
     declared = f"{name}: barrier[{', '.join(extents)}] @ CudaCommitGroup"
     yield (
-        _insert_before(text, loops[0], declared),
-        _insert_after(text, stmt, *texts(name + index)),
+        insert_before(text, loops[0], declared),
+        insert_after(text, stmt, *texts(name + index)),
     )
 
 
@@ -341,7 +246,7 @@ def _declared_group(path: Path, rank: int) -> str:
 
 def _fresh(name: str, path: Path) -> str:
     """The name, with a number where the function has it already."""
-    function = next((s for s in map(_statement, path) if isinstance(s, ast.FunctionDef)), None)
+    function = next((s for s in map(statement_of, path) if isinstance(s, ast.FunctionDef)), None)
     nodes = () if function is None else ast.walk(function)
     taken = {node.id for node in nodes if isinstance(node, ast.Name)}
     return next(n for n in (name, *(f"{name}{i}" for i in range(2, 99))) if n not in taken)
@@ -369,20 +274,20 @@ def _insert_on_the_way(violation: Violation, *new: str) -> Iterator[Change]:
     check, record = violation.check.origin, violation.record
     if record is None or record.origin.span.file != check.span.file:
         return
-    text = _read_source(check.span)
-    _read_source(record.origin.span)
+    text = read_source(check.span)
+    read_source(record.origin.span)
     if check.ends is not None:
         yield (_at_the_end(text, check.span, check.ends, *new),)
-    ours, theirs = _path(text, check.span), _path(text, record.origin.span)
+    ours, theirs = path_down(text, check.span), path_down(text, record.origin.span)
     common = _common_length(ours, theirs)
     split = ours[common : common + 1], theirs[common : common + 1]
     ahead: list[Change] = []
     if all(split) and split[0][0][0] is split[1][0][0] and split[1][0][1] < split[0][0][1]:
-        ahead = [(_insert_before(text, _statement(split[0][0]), *new),)]
-    around = [_statement(step) for step in reversed(ours[:common])]
+        ahead = [(insert_before(text, statement_of(split[0][0]), *new),)]
+    around = [statement_of(step) for step in reversed(ours[:common])]
     loops = [one for one in around if _loop_of(one) in ("seq", "cuda_tasks")]
     carried = [
-        (_insert_after(text, loop.body[-1], *new),) for loop in loops if isinstance(loop, ast.For)
+        (insert_after(text, loop.body[-1], *new),) for loop in loops if isinstance(loop, ast.For)
     ]
     yield from (*ahead, *carried)
 
@@ -400,12 +305,12 @@ def _common_length(ours: Path, theirs: Path) -> int:
 def _widening_changes(edit: edits.Widened) -> Iterator[Change]:
     """A Fence where the threads of both take part, and no longer where it was."""
     span = edit.op.origin.span
-    text = _read_source(span)
-    path = _path(text, span)
-    fence = _statement(path[-1])
+    text = read_source(span)
+    path = path_down(text, span)
+    fence = statement_of(path[-1])
     alone, _ = _outermost_alone(path)
     for change in _insert_on_the_way(edit.violation, ast.unparse(fence)):
-        yield (*change, _delete_statement(text, alone))
+        yield (*change, delete_statement(text, alone))
 
 
 # --- moves --------------------------------------------------------------------------------------
@@ -413,9 +318,9 @@ def _widening_changes(edit: edits.Widened) -> Iterator[Change]:
 
 def _outermost_alone(path: Path) -> tuple[ast.stmt, Sequence[ast.stmt]]:
     """The outermost statement that holds nothing else; all from it down to the statement."""
-    chain = [_statement(path[-1])]
+    chain = [statement_of(path[-1])]
     for step, inner in zip(reversed(path[:-1]), reversed(path[1:]), strict=True):
-        stmt = _statement(step)
+        stmt = statement_of(step)
         if len(inner[0]) != 1 or not isinstance(stmt, ast.For | ast.With | ast.If):
             break
         chain.append(stmt)
@@ -427,24 +332,24 @@ def _move_changes(edit: edits.Moved) -> Iterator[Change]:
     span, to = edit.op.origin.span, edit.to.origin.span
     if span.file != to.file:
         return
-    text = _read_source(span)
-    whole, chain = _outermost_alone(_path(text, span))
-    place = _statement(_path(text, to)[-1])
+    text = read_source(span)
+    whole, chain = _outermost_alone(path_down(text, span))
+    place = statement_of(path_down(text, to)[-1])
     for moved in chain:
         lines = text.lines[moved.lineno - 1 : moved.end_lineno]
-        indent = len(_indent(text, moved))
+        indent = len(indent_of(text, moved))
         pasted = [line.rstrip("\n")[indent:] for line in lines]
-        new = (_insert_after if edit.after else _insert_before)(text, place, *pasted)
-        yield (_delete_statement(text, whole), new)
+        new = (insert_after if edit.after else insert_before)(text, place, *pasted)
+        yield (delete_statement(text, whole), new)
 
 
 def _hoisting_changes(edit: edits.Hoisted) -> Iterator[Change]:
     """A statement that ends or begins a block, out of it; what then holds nothing goes."""
-    text = _read_source(edit.op.origin.span)
-    *_, outer, inner = _path(text, edit.op.origin.span)
-    holder, stmt = _statement(outer), _statement(inner)
+    text = read_source(edit.op.origin.span)
+    *_, outer, inner = path_down(text, edit.op.origin.span)
+    holder, stmt = statement_of(outer), statement_of(inner)
     first, last = stmt.lineno, stmt.end_lineno or stmt.lineno
-    less = len(_indent(text, stmt)) - len(_indent(text, holder))
+    less = len(indent_of(text, stmt)) - len(indent_of(text, holder))
     new = "".join(line[less:] for line in text.lines[first - 1 : last])
     begins = inner[1] == 0
     if begins:

@@ -13,8 +13,10 @@ from exogpu.diagnostics.errors import Span
 from exogpu.diagnostics.hazards import HazardKind
 from exogpu.explain import edits
 from exogpu.explain import insertion_points as points
+from exogpu.explain.balance_repairs import multicast_targets
 from exogpu.explain.patch import changes
 from exogpu.ir import nodes as ir
+from exogpu.ir.render import access as access_text
 from exogpu.ir.types import BarrierMechanism
 from exogpu.machine.observer import Violation
 
@@ -36,7 +38,9 @@ def placement_repairs(
         for op in operations(program.body)
         if isinstance(op, amir.Arrive | amir.Await)
     }
-    later = tuple(_later_arrives(violation, program)) if violation.kind in ORDERED else ()
+    later: tuple[edits.Repair, ...] = ()
+    if violation.kind in ORDERED and isinstance(violation.record, amir.Record):
+        later = tuple(_later_arrives(violation.record, program))
     groups = {v.name for v in program.variables if v.mechanism is BarrierMechanism.COMMIT_GROUP}
     drained = {op.barrier.name for op in ops.values() if isinstance(op, amir.Await) and op.n == 0}
     outward = tuple(
@@ -50,15 +54,41 @@ def placement_repairs(
         )
         for span, op in ops.items()
     )
-    return (*later[:MOST], *outward[:MOST])
+    further = tuple(_multicasts(program)) if violation.kind is not HazardKind.BARRIER else ()
+    return (*later[:MOST], *outward[:MOST], *further[:MOST])
 
 
-def _later_arrives(violation: Violation, program: amir.Program) -> Iterator[edits.Repair]:
-    """An Arrive that stands before the first access, after the outermost loop that is not around
-    both."""
-    record = violation.record
-    if not isinstance(record, amir.Record):
-        return
+def _multicasts(program: amir.Program) -> Iterator[edits.Repair]:
+    """The Arrives of one CTA of a cluster that may be for all of them."""
+    for op in operations(program.body):
+        if not isinstance(op, amir.Arrive) or len(op.targets) > 1 or op.origin.threads is None:
+            continue
+        variable = next(v for v in program.variables if v.name is op.home.name)
+        mbarrier = variable.mechanism is BarrierMechanism.MBARRIER
+        targets = multicast_targets(program, op.home)
+        if op.origin.threads.cluster_dim > 1 and mbarrier and targets:
+            text = f"let the Arrive at line {op.origin.span.line} signal every CTA's element"
+            said = "".join(f" >> {access_text(one, lambda name: name.name)}" for one in targets)
+            yield edits.Repair(f"{text}:{said}", edits.MulticastTo(op, targets))
+
+
+def late_arrives(violation: Violation, program: amir.Program | None) -> tuple[edits.Repair, ...]:
+    """Lists the Arrives that may come after what they are for: where a read finds no value, after
+    a write of the variable, or after the read itself."""
+    if program is None or not isinstance(violation.check, amir.CheckInitialised):
+        return ()
+    name = violation.check.access.name
+    accesses = {
+        op.origin.span: op
+        for op in operations(program.body)
+        if isinstance(op, amir.Record) and op.access.name is name
+    }
+    found = (repair for op in accesses.values() for repair in _later_arrives(op, program))
+    return tuple(dict.fromkeys(found))[:MOST]
+
+
+def _later_arrives(record: amir.Record, program: amir.Program) -> Iterator[edits.Repair]:
+    """An Arrive that stands before an access, after the outermost loop that is not around both."""
     there = path_to(program.body, record)
     for op in operations(program.body):
         if op is record:
@@ -108,7 +138,8 @@ def _narrows(holder: ir.Stmt, around: points.Path) -> bool:
         case ir.If():
             return not holder.orelse
         case ir.Warps():
-            return any(isinstance(stmt, ir.Warps) for stmt in around)
+            alone = all(stmt is holder.body[0] or isinstance(stmt, ir.Free) for stmt in holder.body)
+            return alone or any(isinstance(stmt, ir.Warps) for stmt in around)
         case _:
             return False
 

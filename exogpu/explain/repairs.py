@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from exogpu.amir.nodes import Arrive, Await, Check, Loop, Program, Record
+from exogpu.amir.nodes import Arrive, Await, Check, Guard, Loop, Program, Record
 from exogpu.amir.walk import begins_tasks, operations, path_to
 from exogpu.explain import apply_edits
 from exogpu.explain.barrier_hazards import skip_text
@@ -158,13 +158,13 @@ def _awaited_groups(program: Program) -> Iterator[Access]:
 
 
 def _new_arrives(first: str, group: Access, record: Record, program: Program) -> Iterator[Repair]:
-    """An Arrive on a group, after the access or a loop around it."""
+    """An Arrive on a group, after the access, or a loop or an `if` around it."""
     cg = group.name.name + ("[...]" if group.coords else "")
-    around = [op for _, op in path_to(program.body, record) if isinstance(op, Loop)]
-    places: list[Record | Loop] = [record]
-    places += reversed([loop for loop in around if not begins_tasks(loop.body)])
+    around = [op for _, op in path_to(program.body, record) if isinstance(op, Loop | Guard)]
+    places: list[Record | Loop | Guard] = [record]
+    places += reversed([one for one in around if not begins_tasks(one.body)])
     for op in places:
-        what = "instruction" if op is record else "loop"
+        what = "instruction" if op is record else "`if`" if isinstance(op, Guard) else "loop"
         text = f"Arrive({first}) >> {cg} after the {what} at line {op.origin.span.line}"
         yield Repair(text, NewArrive(op, group, first, after=True))
 

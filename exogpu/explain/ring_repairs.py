@@ -14,7 +14,7 @@ from exogpu.hw.timelines import ORDINARY, SYNC_TIMELINES
 from exogpu.ir import nodes as ir
 from exogpu.ir import render
 from exogpu.ir.types import BarrierMechanism, Space, Sym
-from exogpu.ir.walk import accesses, declarations
+from exogpu.ir.walk import accesses, control_variables, declarations
 
 
 def _loop_around(path: points.Path) -> int | None:
@@ -50,30 +50,54 @@ def _wrap_in_scopes(scopes: list[ir.Stmt], stmt: ir.Stmt) -> ir.Stmt:
     return stmt
 
 
-# --- a group drained after its loop -------------------------------------------------------------
+# --- once before or after a loop ----------------------------------------------------------------
 
 
 def drained(proc: ir.Proc, arrive: Span) -> Iterator[points.Rewritten]:
     """After the loop, each thread waits for all that it has committed in it."""
-    gaps: list[points.Gap] = []
-    scopes: list[list[ir.Stmt]] = []
-    found: list[ir.Arrive] = []
-    for path in points.paths_to(proc, arrive):
+
+    def wait(of: ir.Stmt, span: Span) -> ir.Stmt | None:
+        if not isinstance(of, ir.Arrive):
+            return None
+        return ir.Await(of.targets[0], SYNC_TIMELINES[ORDINARY], 0, span=span)
+
+    yield from _beside_loop(proc, arrive, True, wait)
+
+
+def beside_loop(proc: ir.Proc, sync: Span, after: bool) -> Iterator[points.Rewritten]:
+    """A statement once more before or after its loop, by the same threads."""
+
+    def copy(of: ir.Stmt, span: Span) -> ir.Stmt | None:
+        match of:
+            case ir.Arrive() | ir.Await():
+                return replace(of, span=span)
+            case _:
+                return None
+
+    yield from _beside_loop(proc, sync, after, copy)
+
+
+def _beside_loop(
+    proc: ir.Proc, sync: Span, after: bool, new: Callable[[ir.Stmt, Span], ir.Stmt | None]
+) -> Iterator[points.Rewritten]:
+    """Puts what is made of a statement before or after its outermost loop, in the same scopes."""
+    by_gap: dict[points.Gap, ir.Stmt] = {}
+    for path in points.paths_to(proc, sync):
         at = _loop_around(path)
-        if at is None or not isinstance(path[-1], ir.Arrive):
+        made = None if at is None else new(path[-1], path[at].span)
+        if at is None or made is None or _reads_steps(path[at:]):
             return
-        gaps.append(points.Gap(path[at], True, path[:at]))
-        scopes.append(_scopes(path[at + 1 : -1]))
-        found.append(path[-1])
-    by_gap = {gap: (of, some) for gap, of, some in zip(gaps, found, scopes, strict=True)}
+        gap = points.Gap(path[at], after, path[:at])
+        by_gap[gap] = _wrap_in_scopes(_scopes(path[at + 1 : -1]), made)
+    found = points.with_new(proc, list(by_gap), lambda gap: (by_gap[gap],))
+    yield from () if found is None else (found,)
 
-    def make(gap: points.Gap) -> tuple[ir.Stmt, ...]:
-        of, some = by_gap[gap]
-        wait = ir.Await(of.targets[0], SYNC_TIMELINES[ORDINARY], 0, span=gap.anchor.span)
-        return (_wrap_in_scopes(some, wait),)
 
-    made = points.with_new(proc, gaps, make)
-    yield from () if made is None else (made,)
+def _reads_steps(path: points.Path) -> bool:
+    """Returns whether a statement reads the iterator of a loop in order around it."""
+    steps = {s.iterator for s in path if isinstance(s, ir.For) and isinstance(s.mode, ir.Seq)}
+    coords = [coord for access in accesses(path[-1]) for coord in access.coords]
+    return any(isinstance(c, ir.Point) and control_variables(c.at) & steps for c in coords)
 
 
 # --- a slot released a step later ---------------------------------------------------------------

@@ -17,12 +17,21 @@ from exogpu.explain import edits
 from exogpu.explain import insertion_points as points
 from exogpu.explain.patch import changes
 from exogpu.explain.placement_repairs import hoisted
-from exogpu.explain.ring_repairs import count_ring_steps, delayed, drained
+from exogpu.explain.ring_repairs import beside_loop, count_ring_steps, delayed, drained
+from exogpu.explain.source_moves import (
+    delete_in_source,
+    exchange_in_source,
+    known_targets,
+    move_in_source,
+    on_barrier,
+    outermost_alone,
+    removed_holders_text,
+)
 from exogpu.explain.value_repairs import filled, reindexed_slots
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import BarrierMechanism, Sym
-from exogpu.ir.walk import accesses, blocks, walk
+from exogpu.ir.walk import accesses, walk
 from exogpu.machine.observer import Violation
 
 MOST = 8
@@ -42,8 +51,7 @@ def rewritten(
         case edits.Skip(op, n):
             yield from _change_argument(proc, repair, op, lambda old: _with_skip(old, n))
         case edits.OnElement(op, index):
-            at = tuple(ir.Point(ir.Int(value)) for value in index)
-            yield from _change_argument(proc, repair, op, lambda old: _on_element(old, at))
+            yield from _change_path(proc, repair, op, lambda path: _on_element(path, index, proc))
         case edits.NewFence(op, first, second, after):
             yield from _insert_statements(
                 proc, op, after, lambda gap: (_fence(first, second, gap),)
@@ -56,9 +64,10 @@ def rewritten(
                 return None if of is None else (ir.Await(of, tl, n, span=gap.anchor.span),)
 
             yield from _insert_statements(proc, op, after, wait)
-        case edits.NewArrive(op, barrier, timeline, after):
+        case edits.NewArrive(op, barrier, timeline, after, targets):
+            some = targets or (barrier,)
             yield from _insert_statements(
-                proc, op, after, lambda gap: _arrive(barrier, timeline, gap, proc)
+                proc, op, after, lambda gap: _arrive(some, timeline, gap, proc)
             )
         case edits.NewGroup(op, first, second, group):
             yield from _grouped(proc, op, first, second, group)
@@ -69,7 +78,7 @@ def rewritten(
         case edits.Widened(violation, op):
             yield from _widen_in_source(proc, program, violation, op)
         case edits.Moved(op, to, after):
-            yield from _move_in_source(proc, repair, op, to, after)
+            yield from move_in_source(proc, repair, op, to, after)
         case edits.Drained(arrive):
             yield from drained(proc, arrive.origin.span)
         case edits.Delayed(arrive, wait_):
@@ -82,6 +91,16 @@ def rewritten(
             yield from reindexed_slots(proc, repair.edit)
         case edits.Filled(record):
             yield from filled(proc, record)
+        case edits.Deletion(op):
+            yield from delete_in_source(proc, repair, op)
+        case edits.MulticastTo(op, targets):
+            yield from _change_path(
+                proc, repair, op, lambda path: _with_targets(path, targets, proc)
+            )
+        case edits.Exchange(one, other):
+            yield from exchange_in_source(proc, repair, one, other)
+        case edits.BesideLoop(op, after):
+            yield from beside_loop(proc, op.origin.span, after)
         case _:
             assert_never(repair.edit)
 
@@ -93,9 +112,19 @@ def _change_argument(
     proc: ir.Proc, repair: edits.Repair, op: amir.Op, change: Callable[[ir.Stmt], ir.Stmt | None]
 ) -> Iterator[points.Rewritten]:
     """With another argument of a synchronisation statement."""
+    yield from _change_path(proc, repair, op, lambda path: change(path[-1]))
+
+
+def _change_path(
+    proc: ir.Proc,
+    repair: edits.Repair,
+    op: amir.Op,
+    change: Callable[[points.Path], ir.Stmt | None],
+) -> Iterator[points.Rewritten]:
+    """With another statement in the place of one, by where it stands."""
     anew: dict[int, tuple[ir.Stmt, ...]] = {}
     for path in points.paths_to(proc, op.origin.span):
-        new = change(path[-1])
+        new = change(path)
         if new is None:
             return
         anew[id(path[-1])] = (new,)
@@ -127,10 +156,20 @@ def _with_skip(old: ir.Stmt, n: int) -> ir.Stmt | None:
     return replace(old, n=n) if isinstance(old, ir.Await) else None
 
 
-def _on_element(old: ir.Stmt, at: tuple[ir.Point, ...]) -> ir.Stmt | None:
-    return (
-        replace(old, barrier=replace(old.barrier, coords=at)) if isinstance(old, ir.Await) else None
-    )
+def _on_element(path: points.Path, index: tuple[ir.CExpr, ...], proc: ir.Proc) -> ir.Stmt | None:
+    old = path[-1]
+    if not isinstance(old, ir.Await):
+        return None
+    return on_barrier(path, replace(old.barrier, coords=tuple(map(ir.Point, index))), proc)
+
+
+def _with_targets(
+    path: points.Path, targets: tuple[ir.Access, ...], proc: ir.Proc
+) -> ir.Stmt | None:
+    known = known_targets(targets, points.next_to(path, False), proc)
+    if known is None or not isinstance(path[-1], ir.Arrive):
+        return None
+    return replace(path[-1], targets=known)
 
 
 # --- new statements -----------------------------------------------------------------------------
@@ -141,11 +180,10 @@ def _fence(first: str, second: str, gap: points.Gap) -> ir.Fence:
 
 
 def _arrive(
-    barrier: ir.Access, timeline: str, gap: points.Gap, proc: ir.Proc
+    targets: Sequence[ir.Access], timeline: str, gap: points.Gap, proc: ir.Proc
 ) -> tuple[ir.Stmt, ...] | None:
-    of = points.known_at(barrier, gap, proc)
-    arrive = SYNC_TIMELINES[timeline]
-    return None if of is None else (ir.Arrive(arrive, (of,), span=gap.anchor.span),)
+    of = known_targets(targets, gap, proc)
+    return None if of is None else (ir.Arrive(SYNC_TIMELINES[timeline], of, span=gap.anchor.span),)
 
 
 def _insert_statements(
@@ -173,7 +211,7 @@ def _grouped(
     gaps = [points.next_to(path, True) for path in points.paths_to(proc, op.origin.span)]
 
     def sync_statements(of: ir.Access, gap: points.Gap) -> tuple[ir.Stmt, ...] | None:
-        arrive, of_here = _arrive(of, first, gap, proc), points.known_at(of, gap, proc)
+        arrive, of_here = _arrive((of,), first, gap, proc), points.known_at(of, gap, proc)
         if arrive is None or of_here is None:
             return None
         return (*arrive, ir.Await(of_here, SYNC_TIMELINES[second], 0, span=gap.anchor.span))
@@ -277,7 +315,7 @@ def _widen_in_source(
     old = points.paths_to(proc, op.origin.span)
     if len(old) != 1 or not isinstance(old[0][-1], ir.Fence):
         return
-    chain = _outermost_alone(old[0])
+    chain = outermost_alone(old[0])
     fence, whole = old[0][-1], chain[-1]
     for gaps in _gaps_on_the_way(proc, program, violation):
         if any(gap.anchor is one for gap in gaps for one in (*old[0], whole)):
@@ -288,74 +326,8 @@ def _widen_in_source(
         }
         made = points.rebuilt(proc, {**anew, id(whole): ()})
         line = fence.span.line
-        text = f"move the Fence of line {line} to {points.in_words(gaps[0])}{_emptied(chain[1:])}"
+        gone = removed_holders_text(chain[1:])
+        text = f"move the Fence of line {line} to {points.in_words(gaps[0])}{gone}"
         yield points.Rewritten(
             made, text, changes(edits.Repair(text, edits.Widened(violation, op)))
         )
-
-
-# --- moves --------------------------------------------------------------------------------------
-
-
-def _outermost_alone(path: points.Path) -> list[ir.Stmt]:
-    """The statement, and outwards all that holds nothing else."""
-    found = [path[-1]]
-    for stmt in reversed(path[:-1]):
-        inside = [one for block in blocks(stmt) for one in block]
-        if len(inside) != 1 or inside[0] is not found[-1]:
-            break
-        found.append(stmt)
-    return found
-
-
-def _emptied(holders: list[ir.Stmt]) -> str:
-    """Tells which lines go with a statement that is moved away, since they held nothing else."""
-    lines = sorted({stmt.span.line for stmt in holders})
-    if not lines:
-        return ""
-    hold = "hold" if lines[1:] else "holds"
-    which = f"line{'s' if lines[1:] else ''} {' and '.join(map(str, lines))}"
-    return f", and delete {which}, which then {hold} nothing"
-
-
-def _move_in_source(
-    proc: ir.Proc, repair: edits.Repair, op: amir.Op, to: amir.Op, after: bool
-) -> Iterator[points.Rewritten]:
-    """A statement cut and pasted, itself or with what holds it alone."""
-    old, new = points.paths_to(proc, op.origin.span), points.paths_to(proc, to.origin.span)
-    if not old or len(old) != len(new) or old[0][-1].span == new[0][-1].span:
-        return
-    pairs = list(zip(old, new, strict=True))
-    made_before = changes(repair)
-    for depth in range(min(len(_outermost_alone(path)) for path in old)):
-        anew: dict[int, tuple[ir.Stmt, ...]] = {}
-        for path, place in pairs:
-            gap = points.next_to(place, after)
-            chain = _outermost_alone(path)
-            moved = chain[depth] if depth else _renamed(chain[0], gap, proc)
-            if moved is None or any(stmt is chain[-1] for stmt in place):
-                break
-            anew[id(chain[-1])] = ()
-            anew[id(gap.anchor)] = points.insert_at(gap, replace(moved))
-        else:
-            kept = ", with what it stands in alone," if depth else ""
-            kind = type(op).__name__
-            where = points.in_words(points.next_to(new[0], after))
-            emptied = _emptied(_outermost_alone(old[0])[depth + 1 :])
-            text = f"move the {kind} of line {op.origin.span.line}{kept} to {where}{emptied}"
-            change = made_before[depth : depth + 1]
-            yield points.Rewritten(points.rebuilt(proc, anew), text, change)
-
-
-def _renamed(stmt: ir.Stmt, gap: points.Gap, proc: ir.Proc) -> ir.Stmt | None:
-    """The statement as it names its barrier at a place."""
-    match stmt:
-        case ir.Arrive():
-            targets = [points.known_at(target, gap, proc) for target in stmt.targets]
-            found = tuple(target for target in targets if target is not None)
-            return replace(stmt, targets=found) if len(found) == len(targets) else None
-        case ir.Await():
-            barrier = points.known_at(stmt.barrier, gap, proc)
-            return None if barrier is None else replace(stmt, barrier=barrier)
-        case _:
-            return stmt

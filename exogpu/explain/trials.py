@@ -47,6 +47,9 @@ ALL_PATIENCE: Final = 7.0
 Key: TypeAlias = tuple[int, ...]
 """The values of sizes."""
 
+Runs: TypeAlias = dict[Key, tuple[Violation, ...]]
+"""The first violation of each pair of operations, by the sizes of a run."""
+
 
 class _TooLongError(Exception):
     """A trial has been running for too long."""
@@ -131,18 +134,21 @@ class Trials:
         sizes: Mapping[str, int],
         found: Iterable[Violation] | None = None,
         *,
+        known: Runs | None = None,
         judge: Judge | None = None,
         writer: Writer | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """`found` has each pair of statements at fault, where the machine has told already.  What
-        the `judge` cannot tell the machine does.  With a `writer` a repair is tried as it is
+        """`found` has each pair of statements at fault, where the machine has told already; `known`
+        the runs of the program at other sizes, to which those of trials are added.  What the
+        `judge` cannot tell the machine does.  With a `writer` a repair is tried as it is
         written."""
         self._program = program
         self._sizes = dict(sizes)
         self._judge = judge
         self._writer = writer
         self._budget = Budget() if budget is None else budget
+        self._known: Runs = {} if known is None else known
         self._before: dict[Key, frozenset[Pair] | None] = {}
         if found is not None:
             self._before[tuple(sizes.values())] = frozenset(map(pair_of, found))
@@ -187,6 +193,8 @@ class Trials:
             case edits.Drained() | edits.Delayed() | edits.Counted():
                 return True
             case edits.Hoisted() | edits.Reindexed() | edits.Filled():
+                return True
+            case edits.Deletion() | edits.MulticastTo() | edits.BesideLoop() | edits.Exchange():
                 return True
             case edits.Between(violation=violation):
                 ops = (violation.check, violation.record)
@@ -237,7 +245,12 @@ class Trials:
     def _pairs_before(self, sizes: Mapping[str, int]) -> frozenset[Pair] | None:
         key = tuple(sizes.values())
         if key not in self._before:
-            self._before[key] = self._run(self._program, sizes)
+            if key not in self._known:
+                found = self._violations(self._program, sizes)
+                if found is not None:
+                    self._known[key] = found
+            known = self._known.get(key)
+            self._before[key] = None if known is None else frozenset(map(pair_of, known))
         return self._before[key]
 
     def _better(
@@ -258,11 +271,16 @@ class Trials:
     def _run(self, program: amir.Program, sizes: Mapping[str, int]) -> frozenset[Pair] | None:
         """The pairs of statements at fault; None where that takes too long, or an edit has moved a
         statement to where its barrier has no element."""
+        found = self._violations(program, sizes)
+        return None if found is None else frozenset(map(pair_of, found))
+
+    def _violations(
+        self, program: amir.Program, sizes: Mapping[str, int]
+    ) -> tuple[Violation, ...] | None:
         try:
-            found = self._budget.run(program, sizes, PATIENCE)
+            return self._budget.run(program, sizes, PATIENCE)
         except OutsideError:
             return None
-        return None if found is None else frozenset(map(pair_of, found))
 
 
 def _barriers_alone(program: amir.Program) -> amir.Program:

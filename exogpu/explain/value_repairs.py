@@ -15,8 +15,8 @@ from exogpu.explain.ring_repairs import with_accesses, with_index
 from exogpu.ir import nodes as ir
 from exogpu.ir.render import access as access_text
 from exogpu.ir.render import control
-from exogpu.ir.types import Sym
-from exogpu.ir.walk import accesses
+from exogpu.ir.types import FLOATS, DataType, Sym
+from exogpu.ir.walk import accesses, declarations
 from exogpu.machine.observer import Violation
 
 SLOTS: Final = 8
@@ -103,14 +103,14 @@ def _shifted(access: ir.Access, edit: edits.Reindexed) -> ir.Mod | None:
         return None
     match access.coords[edit.dimension]:
         case ir.Point(ir.Mod(term, slots) as old) if _text(old) == edit.old:
-            base = _without_constant(term)
+            base = without_constant(term)
             moved = ir.Add(base, ir.Int(edit.shift)) if edit.shift else base
             return ir.Mod(moved, slots)
         case _:
             return None
 
 
-def _without_constant(term: ir.CExpr) -> ir.CExpr:
+def without_constant(term: ir.CExpr) -> ir.CExpr:
     match term:
         case ir.Add(rest, ir.Int()) | ir.Sub(rest, ir.Int()) | ir.Add(ir.Int(), rest):
             return rest
@@ -136,17 +136,24 @@ def filled(proc: ir.Proc, record: amir.Record) -> Iterator[points.Rewritten]:
         return
     if found[0][at + 1 : -1]:
         return  # a loop inside of it would have to be written once more
-    zero = ir.Assign(write.target, ir.Const(0.0), span=write.span)
-    full = ir.If(guard.condition, guard.body, (zero,), span=guard.span)
+    zeros, target = zeros_for(proc, write)
+    full = ir.If(guard.condition, guard.body, (zeros,), span=guard.span)
     gap = points.Gap(guard, True, found[0][:at])
-    target = access_text(write.target, lambda name: name.name)
-    change = points.pasted(gap, "else:", f"    {target} = 0.0")
+    change = points.pasted(gap, "else:", f"    {target}")
     last = max(guard.span.line, guard.span.end_line)
     text = (
         f"fill what the `if` of line {guard.span.line} leaves out: add "
-        f"`else: {target} = 0.0` after line {last}, indented like line {guard.span.line} "
+        f"`else: {target}` after line {last}, indented like line {guard.span.line} "
         f"({guard.span.column - 1} spaces), or another value that leaves the result as it is; or "
         "read under the same condition"
     )
     changes = () if change is None else ((change,),)
     yield points.Rewritten(points.rebuilt(proc, {id(guard): (full,)}), text, changes)
+
+
+def zeros_for(proc: ir.Proc, write: ir.Assign) -> tuple[ir.Assign, str]:
+    """The assignment of zero to what another writes, and its text."""
+    declared = declarations(proc).get(write.target.name)
+    integer = getattr(declared, "dtype", DataType.F32) not in FLOATS
+    zeros = ir.Assign(write.target, ir.Const(0 if integer else 0.0), span=write.span)
+    return zeros, f"{access_text(write.target, lambda name: name.name)} = {0 if integer else 0.0}"

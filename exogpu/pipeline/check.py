@@ -31,6 +31,7 @@ from exogpu.machine.concrete_program import CHOICES, assign_tasks, dealt, in_ord
 from exogpu.machine.index_contents import loads
 from exogpu.machine.observer import Violation
 from exogpu.pipeline import refutation as pipeline_refutation
+from exogpu.pipeline.guard_trials import hazards_of_bounds
 from exogpu.pipeline.limited_check import (
     PROVING,
     SMALLER,
@@ -255,6 +256,9 @@ def _for_all(stages: Stages, policy: Policy, tell: Tell) -> Verdict:
             *map(hazard_of_operands, stages.operand_violations),
         ),
     )
+    if outside and not diverging:
+        tell(verdict)
+        verdict = _with_guards(stages, verdict, outside)
     if not verdict.hazards:
         verdict = _synchronisation(stages, verdict, tell)
         if verdict.word == "proved":
@@ -264,6 +268,17 @@ def _for_all(stages: Stages, policy: Policy, tell: Tell) -> Verdict:
         tell(verdict)
         verdict = _with_condition(stages, verdict)
     return replace(_with_idle(stages, verdict), seconds=perf_counter() - start)
+
+
+def _with_guards(stages: Stages, verdict: Verdict, outside: Sequence[bounds.Breach]) -> Verdict:
+    """The verdict with guards that were tried of what lies out of bounds."""
+    assert stages.ir is not None
+    stage("looking for guards")
+    failures = Failures()
+    found = hazards_of_bounds(stages.ir, outside, verdict.policy, failures)
+    rest = verdict.hazards[len(_each_once(*map(hazard_of_bounds, outside))) :]
+    hazards = _each_once(*found, *rest)
+    return replace(verdict, hazards=hazards, note=failures.joined(verdict.note))
 
 
 def _synchronisation(stages: Stages, verdict: Verdict, tell: Tell) -> Verdict:

@@ -18,7 +18,7 @@ from exogpu.explain import hazard_text
 from exogpu.explain.edits import Edit, Repair
 from exogpu.explain.hazard_text import Told, bare, tell, with_shared_repairs
 from exogpu.explain.source_repairs import rewritten
-from exogpu.explain.trials import Budget, Trials
+from exogpu.explain.trials import Budget, Runs, Trials
 from exogpu.hw.timelines import AFTER_FLAG, ONLY_BEFORE, ORDINARY
 from exogpu.ir.nodes import Arrive, Await, BarrierAlloc, Fence, Proc, Stmt
 from exogpu.ir.types import BarrierMechanism, Sym
@@ -277,23 +277,27 @@ def hazards_of(
     from which the program was lowered.
     """
     failures = Failures() if failures is None else failures
-    ran: dict[tuple[int, ...], tuple[Violation, ...]] = {}
+    ran: Runs = {}
     trials: dict[tuple[int, ...], Trials] = {}
     told: list[Told] = []
     writer = None if proc is None else InProcedure(proc, program)
     judge, repairs, others = for_all_sizes(program, findings), Budget(), Budget(FURTHER)
 
     def each_pair(part: Program, sizes: Mapping[str, int]) -> tuple[Violation, ...]:
+        key = tuple(sizes.values())
+        if part is program and key in ran:
+            return ran[key]
         found = others.run(part, sizes) or ()
         if part is program and found:
-            ran[tuple(sizes.values())] = found
+            ran[key] = found
         return found
 
     def tried_at(sizes: Mapping[str, int]) -> Trials:
         key = tuple(sizes.values())
         if key not in trials:
-            known = ran.get(key)
-            trials[key] = Trials(program, sizes, known, judge=judge, writer=writer, budget=repairs)
+            trials[key] = Trials(
+                program, sizes, known=ran, judge=judge, writer=writer, budget=repairs
+            )
         return trials[key]
 
     def in_words(violation: Violation, sizes: Mapping[str, int]) -> Told:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from exogpu.diagnostics.hazards import HazardKind
 from exogpu.diagnostics.verdict import Policy
 from exogpu.ir.types import BarrierMechanism
+from exogpu.symbolic.certificate.access_rules import check_accesses
 from exogpu.symbolic.certificate.lifetime_rules import check_lifetimes
 from exogpu.symbolic.certificate.operation_schema import (
     OPERATIONS,
@@ -106,6 +107,7 @@ def check_program(program: object) -> dict[str, Any]:
     check_flags(found["variables"], operations(found))
     _check_allocated(found)
     check_lifetimes(found)
+    check_accesses(found)
     check_reuse(found)
     return found
 

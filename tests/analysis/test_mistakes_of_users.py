@@ -236,11 +236,11 @@ MISTAKES = {
     ),
     "waits for itself": (
         changed(CHAIN, ("ready[m - 1]", "ready[m]")),
-        "await elements on which earlier tasks alone arrive",
+        "let Await at line 13 wait on ready[m - 1], which the earlier task raises",
     ),
     "no await": (
         changed(CHAIN, ("Await(ready[m - 1], cuda_in_order, 0)", "pass")),
-        "the later task awaits a flag on which the earlier one arrives after its access",
+        "add `Await(ready[m - 1], cuda_in_order, 0)` before line 14",
     ),
     "one phase": (
         changed(ROLES, *ONE_PHASE),

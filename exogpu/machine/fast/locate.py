@@ -34,6 +34,8 @@ CANDIDATES: Final = 64
 AT_ONCE: Final = 4
 """Instances that one slice tells apart: the first of them fails, as a rule."""
 
+_ACCESSES: Final = (amir.Record, amir.Check, amir.Clear)
+
 Run = Callable[[amir.Program], tuple[Violation, ...]]
 """Runs a slice: the first violation of each pair of operations."""
 
@@ -209,8 +211,8 @@ class _Slicer:
                 body, goes_on = self._block(op.body, tuple(m.entered() for m in marks))
                 return (replace(op, body=body),) if body else (), goes_on
             case _:
-                (new,) = self._op(op) or (op,)
-                new = replace(new)
+                here = self._access(op) if isinstance(op, _ACCESSES) else self._op(op)
+                new = replace(here[0] if here else op)
                 # An Await may be at odds with an earlier one of its own.
                 if marks[0].instance == self._end:
                     self.check = new
@@ -253,7 +255,7 @@ class _Slicer:
                 own = (replace(op, name=self._element),) if op.name == self._name else ()
                 return (op, *own)
             case amir.Record() | amir.Check() | amir.Clear():
-                return self._access(op)
+                return self._unmarked(op)
             case amir.IncTaskID() | amir.Fence() | amir.Arrive() | amir.Await():
                 return (replace(op),)
             case amir.CheckBarrier():
@@ -288,6 +290,11 @@ class _Slicer:
         if not inside:
             return None
         return ir.Int(min(inside)), ir.Int(max(inside) + 1)
+
+    def _unmarked(self, op: amir.Record | amir.Check | amir.Clear) -> amir.Block:
+        """An access that is no instance of those that are looked for: nothing clears the element
+        between these and the check, and only what signals a barrier has to do with the others."""
+        return self._access(op) if _trailing(op) or self._name is None else ()
 
     def _access(self, op: amir.Record | amir.Check | amir.Clear) -> amir.Block:
         if op.access.name == self._name:

@@ -125,7 +125,7 @@ def _drafts(draft: Draft, edit: explain_edits.Edit) -> Iterator[Draft]:
             path = draft.places.get(edit.op.origin.span.line)
             old = None if path is None else draft.statement_at(path)
             if path is not None and isinstance(old, ir.Await):
-                coords = tuple(ir.Point(ir.Int(at)) for at in edit.index)
+                coords = tuple(map(ir.Point, edit.index))
                 yield draft.replace_statement(
                     path, replace(old, barrier=replace(old.barrier, coords=coords))
                 )

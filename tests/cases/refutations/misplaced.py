@@ -11,7 +11,7 @@
 # refuted one_waits_alone: RAW PHASE
 #     | move the Await of line {waits} out of the `with CudaWarps(0, 1)` of line | proved
 # refuted off_by_one: BOUNDS
-#     | change the bound of the `if` at line {bound}, which admits an index past the end |
+#     | let the bound of the `if` at line {bound} be strict | proved
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ warp, and an Arrive too many.
 
 # proved all_wait
 # refuted one_waits: RAW PHASE
-#     | add `Fence(cuda_in_order, cuda_in_order)` before line {read} | proved
+#     | move the Await of line {wait} out of the `with CudaWarps(0, 4)` of line | proved
 # proved sorted_16
 # refuted racy_16: RAW WAW | add `Fence(cuda_in_order, cuda_in_order)` before line {step} | proved
 # refuted overlapping: WAW | | | M <= 56
@@ -53,8 +53,8 @@ def waiting(name: str, everyone: bool) -> Procedure:
                         Await(full, cuda_in_order, ~0)
                     else:
                         with CudaWarps(0, 4):
-                            Await(full, cuda_in_order, ~0)
-                    for t in cuda_threads(0, 384, unit=cuda_thread):  # [read]
+                            Await(full, cuda_in_order, ~0)  # [wait]
+                    for t in cuda_threads(0, 384, unit=cuda_thread):
                         for i in seq(0, 32):
                             y[m, k, t] = ring[k % 4, i, t % 32]
                     Arrive(cuda_in_order) >> empty
