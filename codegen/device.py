@@ -31,6 +31,7 @@ from exogpu.codegen.hardware_barriers import NamedBarriers
 from exogpu.codegen.index_registers import SlotCounter, load
 from exogpu.codegen.instruction_text import Calls, call_text, note_helpers
 from exogpu.codegen.proxies import Proxies
+from exogpu.codegen.register_indices import narrowed, ranges_of
 from exogpu.codegen.registers import pairs
 from exogpu.codegen.shared_counting import Shared, count_block
 from exogpu.codegen.split_barriers import Barriers
@@ -361,7 +362,8 @@ def _register_indices(device: Device, stmt: ir.Stmt) -> Iterator[ir.CExpr]:
 
 def conditional(device: Device, stmt: ir.If) -> codegen_names.Lines:
     """`if b: s` with its `else`."""
-    body, orelse = block(device, stmt.body), block(device, stmt.orelse)
+    body = _branch(device, stmt.condition, stmt.body, holds=True)
+    orelse = _branch(device, stmt.condition, stmt.orelse, holds=False)
     if not body and not orelse:
         return []
     condition = c_condition(stmt.condition, device.control)
@@ -369,6 +371,18 @@ def conditional(device: Device, stmt: ir.If) -> codegen_names.Lines:
     if orelse:
         lines[-1:] = codegen_names.braces("} else", orelse)
     return lines
+
+
+def _branch(
+    device: Device, condition: ir.BExpr, statements: ir.Block, *, holds: bool
+) -> codegen_names.Lines:
+    """The statements of a block where a condition holds, or where it does not."""
+    control, outside = device.control, device.control.narrowed
+    control.narrowed = narrowed(ranges_of(control), condition, holds)
+    try:
+        return block(device, statements)
+    finally:
+        control.narrowed = outside
 
 
 def warps(device: Device, stmt: ir.Warps) -> codegen_names.Lines:

@@ -376,8 +376,8 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "T275": (
         "a flag is signalled or awaited on another timeline than it orders",
         "A flag is a count in global memory: an Arrive releases ordinary accesses of its CTA, with "
-        "what these have waited for, and an Await acquires them.  What is asynchronous is waited "
-        "for before, within the CTA.",
+        "what these have waited for, and an Await acquires them, for TMA too on "
+        "`cuda_generic_and_async`.  What is asynchronous is waited for before, within the CTA.",
         "Arrive(tma_to_gmem_async) >> ready",
         "Await(stores, cuda_in_order, 0)  # the commit group of the TMA stores\n"
         "Arrive(cuda_in_order) >> ready",
