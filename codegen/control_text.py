@@ -49,6 +49,8 @@ class Control:
     """Ranges of iterators that the conditions around narrow."""
     threads: set[Sym] = field(default_factory=set)
     """Iterators that divide threads: a thread has one value of each."""
+    even: frozenset[Sym] = frozenset()
+    """Sizes that a precondition makes even."""
     noted: dict[ir.CExpr, Span] = field(default_factory=dict)
     """The arithmetic that was written, and its place: see `exogpu.codegen.fits_int32`."""
     distances: dict[tuple[ir.CExpr, ...], Span] = field(default_factory=dict)

@@ -25,6 +25,7 @@ from exogpu.codegen.hardware_barriers import LAST, NamedBarriers, split_barriers
 from exogpu.codegen.index_registers import slot_counters
 from exogpu.codegen.instruction_text import note_helpers
 from exogpu.codegen.mbarriers import Ring, barrier_bytes
+from exogpu.codegen.pair_stores import even_sizes
 from exogpu.codegen.proxies import proxies
 from exogpu.codegen.render_files import KernelText
 from exogpu.codegen.shared_counting import shared_by
@@ -104,7 +105,7 @@ def kernel(
     fixed = codegen_storage.constants(used, source_.storage, others, launch.span)
     spelled = {n: names.declare(n) for n in (*sizes, *data, *fixed, *maps.values())}
     by_value, references = codegen_storage.declared(names, fixed, source_.storage)
-    control = Control(names)
+    control = Control(names, even=even_sizes(source_.facts.proc))
     _bound_builtins(control, launch)
     control.nonnegative |= {p.name for p in params if p.kind == "size"}
     flags = frozenset(n for n in data if source_.storage[n].flag)
