@@ -302,7 +302,7 @@ def pair_store(device: Device, loop: ir.For) -> codegen_names.Lines:
         (stmt,) = statements
         if isinstance(stmt, ir.If):
             condition = c_condition(stmt.condition, control)
-            with _conditioned(control, stmt.condition, holds=True):
+            with _narrowed_by(control, stmt.condition, holds=True):
                 lines = codegen_names.braces(f"if ({condition})", branch(stmt.body))
         else:
             assert isinstance(stmt, ir.Assign)
@@ -377,12 +377,12 @@ def _branch(
     device: Device, condition: ir.BExpr, statements: ir.Block, *, holds: bool
 ) -> codegen_names.Lines:
     """The statements of a block where a condition holds, or where it does not."""
-    with _conditioned(device.control, condition, holds=holds):
+    with _narrowed_by(device.control, condition, holds=holds):
         return block(device, statements)
 
 
 @contextmanager
-def _conditioned(control: Control, condition: ir.BExpr, *, holds: bool) -> Iterator[None]:
+def _narrowed_by(control: Control, condition: ir.BExpr, *, holds: bool) -> Iterator[None]:
     """The ranges of iterators where a condition holds, or where it does not."""
     outside = control.narrowed
     control.narrowed = narrowed(ranges_of(control), condition, holds)

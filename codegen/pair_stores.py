@@ -70,11 +70,11 @@ def _is_of_both(condition: ir.BExpr, iterator: Sym, control: Control) -> bool:
     form = index_form(ir.Sub(condition.left, condition.right), ranges_of(control))
     if not mentions(form, [iterator]):
         return True
-    rest = _without(form, iterator, 1 if condition.op in ("<", ">=") else -1)
+    rest = _other_terms(form, iterator, 1 if condition.op in ("<", ">=") else -1)
     return condition.op not in ("==", "!=") and rest is not None and _is_even(rest, control)
 
 
-def _without(form: Affine, iterator: Sym, factor: int) -> Affine | None:
+def _other_terms(form: Affine, iterator: Sym, factor: int) -> Affine | None:
     """A form less so many times the iterator; None where it depends on it in another way."""
     rest = Affine(form.constant, tuple(term for term in form.terms if term != (iterator, factor)))
     return None if rest == form or mentions(rest, [iterator]) else rest
@@ -101,7 +101,7 @@ def _are_neighbours(
     ranges = ranges_of(control)
     indices = [c.at if isinstance(c, ir.Point) else c.lo for c in target.coords]
     *outer, last = (index_form(indices[d], ranges) for d in variable.kept)
-    first = _without(last, iterator, 1)
+    first = _other_terms(last, iterator, 1)
     if first is None or not _is_even(first, control) or any(mentions(o, [iterator]) for o in outer):
         return False
     extent = index_form(variable.shape[variable.kept[-1]], ranges)

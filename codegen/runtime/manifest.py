@@ -189,6 +189,8 @@ class Contract:
     kind: str
     """`monotone` or `injective`."""
     array: str
+    least: int | None = None
+    """The least element that it is about; None: it is about all."""
 
 
 Step: TypeAlias = Launch | Fill | Workspace | HostCode
@@ -230,7 +232,9 @@ def read_manifest(json: Mapping[str, Any]) -> Manifest:
             ),
             tuple(json["preconditions"]),
             tuple(_step(s) for s in json["steps"]),
-            tuple(Contract(c["kind"], c["array"]) for c in json.get("contracts", ())),
+            tuple(
+                Contract(c["kind"], c["array"], c.get("least")) for c in json.get("contracts", ())
+            ),
             {int(line): text for line, text in json.get("loads", {}).items()},
         )
     except (KeyError, TypeError) as error:

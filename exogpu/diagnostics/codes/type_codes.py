@@ -352,8 +352,9 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "T252": (
         "this is no contract of an array",
         "`assert monotone(offsets)` says that no element is less than the one before it, "
-        "`assert injective(perm)` that no two are equal.  Of a parameter of i32 or i64 with one "
-        "dimension, in global memory; that is where indices are loaded from.",
+        "`assert injective(perm)` that no two are equal.  With `where >= 0` behind the array it is "
+        "said of elements that are at least 0.  Of a parameter of i32 or i64 in global memory, "
+        "where indices are loaded from; an order is of one dimension.",
         "assert monotone(x)  # x: f32[8] @ CudaGmemLinear",
         "assert monotone(rows)  # rows: i32[8] @ CudaGmemLinear",
     ),
