@@ -20,6 +20,7 @@ from exogpu.codegen.runtime import manifest as runtime_manifest
 from exogpu.codegen.runtime.arrays import ITEM_SIZE, Array, array_of, describe_fault, listen
 from exogpu.codegen.runtime.binding import arguments_by_name, bind, check_fits, value_of
 from exogpu.codegen.runtime.device_memory import Place, enqueued, tensor_map
+from exogpu.codegen.runtime.host_function import HostFunction, call_function, load_function
 from exogpu.codegen.runtime.modules import (
     Loaded,
     check_arch,
@@ -104,7 +105,15 @@ class Kernel:
     `manifest` is the JSON that `exogpu compile` writes.
     """
 
-    def __init__(self, manifest: Mapping[str, runtime_manifest.Json], cubin: bytes) -> None:
+    def __init__(
+        self,
+        manifest: Mapping[str, runtime_manifest.Json],
+        cubin: bytes,
+        library: Callable[[], bytes] | None = None,
+    ) -> None:
+        # `library` reads or makes the shared object, which alone does what the CPU shall compute.
+        self._library = library
+        self._function: HostFunction | None = None
         self.manifest = manifest
         self.cubin = cubin
         self.most_clusters: int | None = None
@@ -116,7 +125,8 @@ class Kernel:
             s for s in self._data.steps if isinstance(s, runtime_manifest.Launch)
         )
         self._written = frozenset(p.name for p in self._data.data if p.written)
-        self._by_value = frozenset(p.name for p in self._data.data if p.by_value)
+        self._by_value = {p.name: len(p.shape) for p in self._data.data if p.by_value}
+        self._on_host = frozenset(p.name for p in self._data.data if p.on_host)
         self._loaded: dict[int, dict[str, Loaded]] = {}
         self._faults: dict[int, ctypes.Array[ctypes.c_longlong]] = {}
         # Most calls repeat another: what follows from the arrays alone is kept.
@@ -126,7 +136,10 @@ class Kernel:
 
     @classmethod
     def from_folder(cls, folder: Path, name: str) -> Kernel:
-        """`<name>.json` and `<name>.cubin` of a folder.  Raises LaunchError if one is missing."""
+        """`<name>.json` and `<name>.cubin` of a folder, and `lib<name>.so` where it is there.
+
+        Raises LaunchError if one of the first two is missing.
+        """
         try:
             manifest = json.loads((folder / f"{name}.json").read_text())
             cubin = (folder / f"{name}.cubin").read_bytes()
@@ -135,7 +148,8 @@ class Kernel:
             raise runtime_manifest.LaunchError(
                 what, "write it with `exogpu compile --cubin`"
             ) from None
-        return Kernel(manifest, cubin)
+        library = folder / f"lib{name}.so"
+        return Kernel(manifest, cubin, library.read_bytes if library.exists() else None)
 
     def __call__(self, *arrays: object, stream: object = None, **arguments: object) -> None:
         """Enqueue the procedure on a stream.
@@ -161,10 +175,8 @@ class Kernel:
         self, arrays: tuple[object, ...], stream: object, arguments: dict[str, object]
     ) -> None:
         if runtime_manifest.HostCode() in self._data.steps:
-            name = self._data.name
-            what = f"{name} does more on the CPU than to launch kernels in order"
-            how = f"make lib{name}.so by `exogpu compile --so`, and call its function {name}_launch"
-            raise runtime_manifest.LaunchError(what, how)
+            self._call_on_cpu(arrays, stream, arguments)
+            return
         values = (*arrays, *arguments.values())
         key = key_of(values, tuple(arguments), stream, self.most_clusters)
         if key is not None and key in self._repeated:
@@ -193,6 +205,44 @@ class Kernel:
             if len(self._repeated) >= MOST_REPEATED:
                 self._repeated.clear()
             self._repeated[key] = device, actions
+
+    def _call_on_cpu(
+        self, arrays: tuple[object, ...], stream: object, arguments: dict[str, object]
+    ) -> None:
+        """Calls the C function, which computes on the CPU around its launches; waits for the stream
+        where it reads or writes memory of the host."""
+        if self._function is None:
+            self._function = load_function(self._shared_object(), self._data.name)
+        given = arguments_by_name(self._data, arrays, arguments)
+        streams = [s for a in given.arrays.values() if (s := driver.current_stream(a)) is not None]
+        chosen = driver.handle(stream) if stream is not None else next(iter(streams), 0)
+        others = set() if stream is not None else set(streams)
+        found = {n: self._array(n, a, chosen) for n, a in given.arrays.items()}
+        for name in self._on_host:
+            if not found[name].host:
+                what = f"{name} is on the GPU, and the CPU accesses it"
+                raise runtime_manifest.LaunchError(what, "pass an array of numpy")
+        sizes = dict(self._sizes(tuple(found.items()), tuple(given.sizes.items())))
+        device = self._device(found)
+        copied = {n: a for n, a in found.items() if n not in self._on_host}
+        with driver.active(device), _on_device(copied, self._written, chosen) as placed:
+            driver.wait_for(chosen, others | {a.stream for a in found.values() if a.stream})
+            try:
+                call_function(self._function, self._data, {**found, **placed}, sizes, chosen)
+            finally:
+                if self._on_host:  # what is on the stream may still access it
+                    driver.call("cuStreamSynchronize", driver.pointer(chosen))
+            for other in others - {chosen}:
+                driver.wait_for(other, [chosen])
+
+    def _shared_object(self) -> bytes:
+        """Reads or makes the shared object.  Raises LaunchError where there is none."""
+        if self._library is None:
+            name = self._data.name
+            what = f"{name} does more on the CPU than to launch kernels in order"
+            how = f"make lib{name}.so beside its manifest, by `exogpu compile --so`"
+            raise runtime_manifest.LaunchError(what, how)
+        return self._library()
 
     def check_contracts(self, *arrays: object, stream: object = None, **arguments: object) -> None:
         """Look at what the proof assumes of the contents of arrays, such as monotone(offsets).
@@ -236,7 +286,7 @@ class Kernel:
 
     def _array(self, name: str, value: object, stream: int) -> Array:
         if name in self._by_value:
-            return value_of(name, value, self._dtypes[name])
+            return value_of(name, value, self._dtypes[name], self._by_value[name])
         return array_of(name, value, stream)
 
     def _bind(self, arrays: _Items[Array], given: _Items[int]) -> _Items[int]:
