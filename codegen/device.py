@@ -31,16 +31,15 @@ from exogpu.codegen.fences_and_flags import Wait
 from exogpu.codegen.hardware_barriers import NamedBarriers
 from exogpu.codegen.index_registers import SlotCounter, load
 from exogpu.codegen.instruction_text import Calls, call_text, note_helpers
-from exogpu.codegen.pair_stores import stored_pair
 from exogpu.codegen.proxies import Proxies
 from exogpu.codegen.register_indices import narrowed, ranges_of
 from exogpu.codegen.registers import pairs
 from exogpu.codegen.shared_counting import Shared, count_block
+from exogpu.codegen.short_loops import stored_pair, unrolling
 from exogpu.codegen.split_barriers import Barriers
 from exogpu.codegen.storage import SharedLayout, Storage
 from exogpu.codegen.tensor_map_text import TensorMap
 from exogpu.codegen.threads import condition_of_warps, inverse_of_loop
-from exogpu.codegen.unrolling import unrolling
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import DataType, Space, Sym
 from exogpu.ir.walk import accesses, walk

@@ -25,10 +25,10 @@ from exogpu.codegen.hardware_barriers import LAST, NamedBarriers, split_barriers
 from exogpu.codegen.index_registers import slot_counters
 from exogpu.codegen.instruction_text import note_helpers
 from exogpu.codegen.mbarriers import Ring, barrier_bytes
-from exogpu.codegen.pair_stores import even_sizes
 from exogpu.codegen.proxies import proxies
 from exogpu.codegen.render_files import KernelText
 from exogpu.codegen.shared_counting import shared_by
+from exogpu.codegen.short_loops import even_sizes
 from exogpu.codegen.split_barriers import Barriers, initialisation
 from exogpu.codegen.sync import arrivals_before_writes, emit, phase_completing_arrivals
 from exogpu.codegen.task_loop import task_loop

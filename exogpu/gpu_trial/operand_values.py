@@ -329,6 +329,8 @@ def _sm90_operand(trial: Trial, asked: Asked) -> str:
 
 def _sm90_accumulator(trial: Trial, asked: Asked) -> str:
     """A product of random tiles in shared memory; what only zeroes it is followed by another."""
+    if asked.dtype == "i32":
+        return _integer_accumulator(trial, asked)
     rows, cols = asked.shape
     a = trial.staged(f"{asked.name}_A", "f32", (rows, 8), "Sm90_SmemSwizzled(32)")
     b = trial.staged(f"{asked.name}_B", "f32", (cols, 8), "Sm90_SmemSwizzled(32)")
@@ -351,6 +353,30 @@ def _sm90_accumulator(trial: Trial, asked: Asked) -> str:
         trial.after.append(
             f"Sm90_store_D({rows}, {cols}, {out}[task, u, :, :], {d}[:, :], M={rows}, N={cols})"
         )
+    return f"{d}[:, :]"
+
+
+def _integer_accumulator(trial: Trial, asked: Asked) -> str:
+    """Random integers; what only zeroes them is followed by a product of random tiles."""
+    rows, cols = asked.shape
+    d, source = f"{asked.name}_D", trial.array(f"{asked.name}_in", "i32", (rows, cols))
+    trial.before += [
+        f"{d}: i32[{rows}, {cols}] @ {asked.param.memory.name}",
+        (f"for r, c in fragment({d}):", [f"{d}[r, c] = {source}[task, u, r, c]"]),
+    ]
+    operand = asked.param.operand
+    if operand is not None and operand.initial is QualTL.WG_0:
+        a = trial.staged(f"{asked.name}_A", "i8", (rows, 32), "Sm90_SmemSwizzled(32)")
+        b = trial.staged(f"{asked.name}_B", "i8", (cols, 32), "Sm90_SmemSwizzled(32)")
+        trial.after += [
+            fence("wgmma_fence_1", "wgmma_fence_2"),
+            f"Sm90_wgmma_i8({d}[:, :], {a}[u, :, :], {b}[u, :, :], M={rows}, N={cols}, swizzle=32)",
+            fence("wgmma_async", "cuda_in_order"),
+        ]
+    if asked.written:
+        out = trial.array(f"{asked.name}_out", "i32", (rows, cols))
+        stored = f"{out}[task, u, r, c] = {d}[r, c]"
+        trial.after.append((f"for r, c in fragment({d}):", [stored]))
     return f"{d}[:, :]"
 
 
