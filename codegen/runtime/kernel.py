@@ -226,7 +226,8 @@ class Kernel:
         device = self._device(found)
         copied = {n: a for n, a in found.items() if n not in self._on_host}
         with driver.active(device), _on_device(copied, self._written, chosen) as placed:
-            driver.wait_for(chosen, others | {a.stream for a in found.values() if a.stream})
+            waited = others | {a.stream for a in found.values() if a.stream is not None}
+            driver.wait_for(chosen, waited)
             try:
                 call_function(self._function, self._data, {**found, **placed}, sizes, chosen)
             finally:

@@ -1,10 +1,12 @@
-"""wgmma on 8-bit integers: both operands K-major in shared memory, sums of 32 bits that wrap."""
+"""Products of 8-bit integers, with sums of 32 bits that wrap: wgmma with both operands K-major in
+shared memory, and mma.sync of tiles that loops over their fragments fill."""
 
 from __future__ import annotations
 
+from exogpu.frontend.instructions import instr
 from exogpu.hw.language import i8, ui8
-from exogpu.hw.operands import WGMMA_ZERO
-from exogpu.hw.units import cuda_warpgroup
+from exogpu.hw.operands import CUDA_REGISTER, WGMMA_ZERO
+from exogpu.hw.units import cuda_warp, cuda_warpgroup
 from exogpu.isa.sm90 import sm90_instr, sm90_wgmma, wgmma_operand
 
 
@@ -38,4 +40,28 @@ def Sm90_wgmma_i8(
     for m in seq(0, M):
         for n in seq(0, N):
             for k in seq(0, 32):
+                D[m, n] += A[m, k] * B[n, k]
+
+
+@instr(
+    unit=cuda_warp,
+    D=CUDA_REGISTER,
+    A=CUDA_REGISTER,
+    B=CUDA_REGISTER,
+    template="Sm80_mma_{dtype_name}({D}, {A}, {B});",
+)
+def Sm80_mma_i8(
+    D: i32[16, 8] @ Sm80_RmemMatrixD(16, 8),
+    A: dtype[16, K] @ Sm80_RmemMatrixA(16, K),
+    B: dtype[8, K] @ Sm80_RmemMatrixB(8, K),
+    *,
+    K=32,
+    dtype=i8,
+):
+    """D += A * B^T on i8 or ui8 tiles, K 16 or 32 (mma.sync.m16n8k32)."""
+    assert dtype in (i8, ui8)
+    assert K in (16, 32)
+    for m in seq(0, 16):
+        for n in seq(0, 8):
+            for k in seq(0, K):
                 D[m, n] += A[m, k] * B[n, k]

@@ -16,7 +16,7 @@ from exogpu.codegen.toolchain.compilers import usage
 from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.hw.language import i8, ui8
 from exogpu.ir.types import DataType
-from exogpu.isa.i8 import Sm90_wgmma_i8, Sm90_zero_scale_i32
+from exogpu.isa.i8 import Sm80_mma_i8, Sm90_wgmma_i8, Sm90_zero_scale_i32
 from exogpu.isa.sm90 import Sm90_tma_load
 
 
@@ -104,6 +104,63 @@ def test_they_compile(kernel: Procedure) -> None:
     compiled = compile_cubin(kernel.emit()[0].source, "sm_90a")
     (used,) = usage(compiled.log).values()
     assert (used.stack, used.spill_stores) == (0, 0) and "serialized" not in compiled.log
+
+
+def make_warps(dtype: DataType, K: int) -> Procedure:
+    """C += A * B^T of one tile of mma.sync."""
+
+    @proc(name=f"warps_{dtype.value}_{K}")
+    def warps(
+        A: dtype[16, K] @ CudaGmemLinear,
+        B: dtype[8, K] @ CudaGmemLinear,
+        C: i32[16, 8] @ CudaGmemLinear,
+    ):
+        with CudaDeviceFunction(blockDim=32):
+            for task in cuda_tasks(0, 1):
+                a: dtype[16, K] @ Sm80_RmemMatrixA(16, K)
+                b: dtype[8, K] @ Sm80_RmemMatrixB(8, K)
+                d: i32[16, 8] @ Sm80_RmemMatrixD(16, 8)
+                for w in cuda_threads(0, 1, unit=cuda_warp):
+                    for m, k in fragment(a):
+                        a[m, k] = A[m, k]
+                    for n, k in fragment(b):
+                        b[n, k] = B[n, k]
+                    for m, n in fragment(d):
+                        d[m, n] = C[m, n]
+                    Sm80_mma_i8(d[:, :], a[:, :], b[:, :], K=K, dtype=dtype)
+                    for m, n in fragment(d):
+                        C[m, n] = d[m, n]
+
+    return warps
+
+
+WARPS = [make_warps(dtype, K) for dtype in (i8, ui8) for K in (16, 32)]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
+@pytest.mark.parametrize("kernel", WARPS, ids=lambda k: k.name)
+def test_a_tile_of_a_warp(kernel: Procedure, builds) -> None:
+    assert kernel.check().word == "proved"
+    emitted, manifest = kernel.emit()
+    of = np.int8 if "_i8" in kernel.name else np.uint8
+    rng, K = np.random.default_rng(2), int(kernel.name.rpartition("_")[2])
+    A, B = (rng.integers(-128, 128, (rows, K)).astype(of) for rows in (16, 8))
+    C = rng.integers(-(2**31), 2**31, (16, 8)).astype(np.int32)
+    wanted = (C + A.astype(np.int64) @ B.astype(np.int64).T).astype(np.int32)
+    meant, found = ({"A": A, "B": B, "C": C.copy()} for _ in range(2))
+    kernel.run(**meant)
+    Emulated(emitted.source, manifest, builds)(found, {}, ORDERS[0])
+    assert np.array_equal(meant["C"], wanted) and np.array_equal(found["C"], wanted)
+
+
+@pytest.mark.skipif(find_toolchain() is None, reason="there is no CUDA compiler")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("kernel", [WARPS[0], WARPS[3]], ids=lambda k: k.name)
+def test_those_of_warps_compile(kernel: Procedure, arch: str) -> None:
+    compiled = compile_cubin(kernel.emit(arch)[0].source, arch)
+    (used,) = usage(compiled.log).values()
+    assert (used.stack, used.spill_stores) == (0, 0)
+    assert "mma.sync.aligned.m16n8k" in compiled.ptx
 
 
 @pytest.mark.parametrize("N", [40, 0, 272])
