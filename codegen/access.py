@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from exogpu.codegen import control_text
 from exogpu.codegen.names import Names, unsupported
-from exogpu.codegen.registers import without_thread
+from exogpu.codegen.register_indices import without_thread
+from exogpu.codegen.registers import tile_index
 from exogpu.codegen.storage import Storage
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import Space, Sym
@@ -71,7 +72,7 @@ class Accesses:
         variable = self.storage[access.name]
         assert variable.held is not None, "what has no fragment has no elements"
         register = variable.held.register(self._tile_indices(access))
-        half = without_thread(ir.Mod(register, 2), access, self.control)
+        half = tile_index(ir.Mod(register, 2), access, self.control)
         word = self._register_text(access, variable, ir.FloorDiv(register, 2))
         return word, control_text.c_control(half, self.control)
 
@@ -83,8 +84,8 @@ class Accesses:
         """One of the registers of a thread that hold a tile."""
         outer = [_first_index(c) for c in access.coords]
         for d in variable.kept:
-            outer[d] = without_thread(outer[d], access, self.control)
-        number = without_thread(register, access, self.control)
+            outer[d] = tile_index(outer[d], access, self.control)
+        number = tile_index(register, access, self.control)
         text = self._registers(variable, outer, variable.kept)
         return f"{text}[{control_text.c_control(number, self.control)}]"
 
@@ -177,7 +178,9 @@ class Accesses:
         return f"{self.names(variable.name)}{self._indices(firsts, dims)}"
 
     def _indices(self, firsts: Sequence[ir.CExpr], dims: Sequence[int]) -> str:
-        return "".join(f"[{control_text.c_control(firsts[d], self.control)}]" for d in dims)
+        """Indices of registers; one that depends on the thread puts them into local memory."""
+        found = (without_thread(firsts[d], self.control) or firsts[d] for d in dims)
+        return "".join(f"[{control_text.c_control(index, self.control)}]" for index in found)
 
     def _constant_offset(self, variable: Storage, firsts: Sequence[ir.CExpr]) -> str:
         offset: ir.CExpr = ir.Int(0)

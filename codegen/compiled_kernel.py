@@ -121,7 +121,7 @@ class CompiledKernel(Kernel):
         self.source = emitted.source
         self.ptx = compiled.ptx
         self.log = compiled.log
-        super().__init__(manifest, compiled.cubin)
+        super().__init__(manifest, compiled.cubin, lambda: self.shared_object)
 
     @cached_property
     def sass(self) -> str:

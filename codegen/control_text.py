@@ -8,6 +8,7 @@ from typing import Final, assert_never
 
 from exogpu.diagnostics.errors import Span
 from exogpu.ir import nodes as ir
+from exogpu.ir.affine import Ranges
 from exogpu.ir.types import DataType, Sym
 
 C_TYPE: Final[Mapping[DataType, str]] = {
@@ -44,8 +45,12 @@ class Control:
     """Variables with one value, written as that value."""
     bounds: dict[Sym, tuple[ir.CExpr, ir.CExpr]] = field(default_factory=dict)
     """First and last value of iterators and built-in variables, by the variables around them."""
+    narrowed: Ranges = field(default_factory=dict)
+    """Ranges of iterators that the conditions around narrow."""
     threads: set[Sym] = field(default_factory=set)
     """Iterators that divide threads: a thread has one value of each."""
+    even: frozenset[Sym] = frozenset()
+    """Sizes that a precondition makes even."""
     noted: dict[ir.CExpr, Span] = field(default_factory=dict)
     """The arithmetic that was written, and its place: see `exogpu.codegen.fits_int32`."""
     distances: dict[tuple[ir.CExpr, ...], Span] = field(default_factory=dict)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
@@ -31,20 +32,17 @@ from exogpu.codegen.hardware_barriers import NamedBarriers
 from exogpu.codegen.index_registers import SlotCounter, load
 from exogpu.codegen.instruction_text import Calls, call_text, note_helpers
 from exogpu.codegen.proxies import Proxies
+from exogpu.codegen.register_indices import narrowed, ranges_of
 from exogpu.codegen.registers import pairs
 from exogpu.codegen.shared_counting import Shared, count_block
+from exogpu.codegen.short_loops import stored_pair, unrolling
 from exogpu.codegen.split_barriers import Barriers
 from exogpu.codegen.storage import SharedLayout, Storage
 from exogpu.codegen.tensor_map_text import TensorMap
 from exogpu.codegen.threads import condition_of_warps, inverse_of_loop
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import DataType, Space, Sym
-from exogpu.ir.walk import accesses, control_variables, walk
-
-UNROLL_LIMIT = 16
-"""Loops of at most this many iterations are unrolled; those that index registers always are."""
-UNROLLED_STATEMENTS = 256
-"""The iterations of a loop that is unrolled have at most this many statements together."""
+from exogpu.ir.walk import accesses, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +89,10 @@ class Device:
             codegen_names.LANE,
             codegen_names.CTA,
         }
+
+    def dtype_of(self, name: Sym) -> DataType:
+        """Returns the type of a variable's elements."""
+        return self.storage[name].dtype
 
     def calls(self) -> Calls:
         """Returns the context for lowering instruction calls."""
@@ -272,11 +274,49 @@ def sequential_loop(device: Device, stmt: ir.For) -> codegen_names.Lines:
         if is_nonnegative(lo, control):
             control.nonnegative.add(stmt.iterator)
         device.paired |= pairs(stmt, device.storage, control)
-        inside = block(device, stmt.body)
-    if not inside:
-        return []
+        stored = stored_pair(stmt, device.storage, control)
+        inside = block(device, stmt.body) if stored is None else pair_store(device, stmt)
+    if not inside or stored is not None:
+        return inside
     head = f"for (int {name} = {first}; {name} < {end}; ++{name})"
-    return [source(stmt), *_unrolling(device, stmt, lo, hi), *codegen_names.braces(head, inside)]
+    return [
+        source(stmt),
+        *unrolling(stmt, lo, hi, device.storage),
+        *codegen_names.braces(head, inside),
+    ]
+
+
+def pair_store(device: Device, loop: ir.For) -> codegen_names.Lines:
+    """A loop over two neighbours in memory, as one store of both."""
+    control, iterator = device.control, loop.iterator
+
+    def element(at: int) -> Callable[[ir.Access], str]:
+        def place(access: ir.Access) -> str:
+            control.constants[iterator] = at
+            return device.access.element(access)
+
+        return place
+
+    def branch(statements: ir.Block) -> codegen_names.Lines:
+        (stmt,) = statements
+        if isinstance(stmt, ir.If):
+            condition = c_condition(stmt.condition, control)
+            with _narrowed_by(control, stmt.condition, holds=True):
+                lines = codegen_names.braces(f"if ({condition})", branch(stmt.body))
+        else:
+            assert isinstance(stmt, ir.Assign)
+            pointer = f"&{element(0)(stmt.target)}"
+            of = device.dtype_of
+            text = scalar_text.pair_statement(stmt, of, element(0), element(1), pointer)
+            note_helpers(text, device.helpers)
+            lines = [text]
+        return [source(stmt), *lines]
+
+    control.constants[iterator] = 0
+    try:
+        return branch(loop.body)
+    finally:
+        del control.constants[iterator]
 
 
 def _is_of_others(device: Device, statements: ir.Block) -> bool:
@@ -319,49 +359,10 @@ def _is_load(stmt: ir.Stmt) -> bool:
     return isinstance(stmt, ir.For) and isinstance(stmt.mode, ir.Loaded)
 
 
-def _unrolling(device: Device, stmt: ir.For, lo: ir.CExpr, hi: ir.CExpr) -> codegen_names.Lines:
-    """Returns the pragma of a loop: as it was asked for, or all iterations if these are few."""
-    assert isinstance(stmt.mode, ir.Seq)
-    match stmt.mode.unroll:
-        case None:
-            return ["#pragma unroll"] if _unrolled(device, stmt, lo, hi) else []
-        case 0:
-            return ["#pragma unroll"]
-        case count:
-            return [f"#pragma unroll {count}"]
-
-
-def _unrolled(device: Device, stmt: ir.For, lo: ir.CExpr, hi: ir.CExpr) -> bool:
-    if not (isinstance(lo, ir.Int) and isinstance(hi, ir.Int)):
-        return False
-    count, inside = hi.value - lo.value, tuple(walk(stmt.body))
-    short = count <= UNROLL_LIMIT and count * len(inside) <= UNROLLED_STATEMENTS
-    if short and not any(isinstance(one, ir.Fence | ir.Arrive | ir.Await) for one in inside):
-        return True
-    return any(
-        stmt.iterator in control_variables(index)
-        for inner in walk(stmt.body)
-        for index in _register_indices(device, inner)
-    )
-
-
-def _register_indices(device: Device, stmt: ir.Stmt) -> Iterator[ir.CExpr]:
-    """Yields the expressions that choose the registers of a statement: indices, and, beside a tile,
-    the operands that choose an instruction's part."""
-    used = [a for a in accesses(stmt) if a.name in device.storage]
-    held = [a for a in used if device.storage[a.name].space is Space.REGISTER]
-    for access in held:
-        for coord in access.coords:
-            yield coord.at if isinstance(coord, ir.Point) else coord.lo
-    if isinstance(stmt, ir.CallInstr) and any(device.storage[a.name].tile_rank for a in held):
-        for argument in stmt.arguments:
-            if not isinstance(argument, ir.Access | ir.Const):
-                yield argument
-
-
 def conditional(device: Device, stmt: ir.If) -> codegen_names.Lines:
     """`if b: s` with its `else`."""
-    body, orelse = block(device, stmt.body), block(device, stmt.orelse)
+    body = _branch(device, stmt.condition, stmt.body, holds=True)
+    orelse = _branch(device, stmt.condition, stmt.orelse, holds=False)
     if not body and not orelse:
         return []
     condition = c_condition(stmt.condition, device.control)
@@ -369,6 +370,25 @@ def conditional(device: Device, stmt: ir.If) -> codegen_names.Lines:
     if orelse:
         lines[-1:] = codegen_names.braces("} else", orelse)
     return lines
+
+
+def _branch(
+    device: Device, condition: ir.BExpr, statements: ir.Block, *, holds: bool
+) -> codegen_names.Lines:
+    """The statements of a block where a condition holds, or where it does not."""
+    with _narrowed_by(device.control, condition, holds=holds):
+        return block(device, statements)
+
+
+@contextmanager
+def _narrowed_by(control: Control, condition: ir.BExpr, *, holds: bool) -> Iterator[None]:
+    """The ranges of iterators where a condition holds, or where it does not."""
+    outside = control.narrowed
+    control.narrowed = narrowed(ranges_of(control), condition, holds)
+    try:
+        yield
+    finally:
+        control.narrowed = outside
 
 
 def warps(device: Device, stmt: ir.Warps) -> codegen_names.Lines:
@@ -419,13 +439,10 @@ def allocation(device: Device, stmt: ir.Alloc) -> codegen_names.Lines:
 
 
 def _scalar(device: Device, stmt: ir.Assign | ir.Reduce) -> str:
-    def dtype_of(name: Sym) -> DataType:
-        return device.storage[name].dtype
-
     place = device.access.element
     if not device.access.is_packed(stmt.target):
-        return scalar_text.statement(stmt, dtype_of, place)
+        return scalar_text.statement(stmt, device.dtype_of, place)
     word, half = device.access.packed_register(stmt.target)
     return scalar_text.half_statement(
-        stmt, dtype_of, place, word, half, paired=stmt in device.paired
+        stmt, device.dtype_of, place, word, half, paired=stmt in device.paired
     )

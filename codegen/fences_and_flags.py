@@ -182,7 +182,7 @@ def arrive(device: Device, stmt: ir.Arrive) -> Lines:
 
 
 def wait(device: Device, stmt: ir.Await) -> Lines:
-    """One thread polls, then all meet."""
+    """One thread polls, then all meet; each fences the proxies where TMA is to see it."""
     _ordinary(stmt, AFTER_FLAG)
     *cases, (_, text) = [
         (c_condition(where, device.control), c_control(value, device.control))
@@ -192,8 +192,10 @@ def wait(device: Device, stmt: ir.Await) -> Lines:
         text = f"({condition}) ? {value} : ({text})"
     pointer = f"&{device.access.first_element(stmt.barrier)}"
     waited = _by_one(device, stmt, "await flag", flag=pointer, count=text)
-    told = proxies.after_others(rows_place(device, stmt))
-    return [*waited, *_meeting(device, stmt), *told]
+    place = rows_place(device, stmt)
+    rows = sync.after_await(sync.full(SYNC_TIMELINES[ORDINARY]), stmt.timeline)
+    told = [line for row in rows for line in proxies.emit(row, place)]
+    return [*waited, *_meeting(device, stmt), *(told or proxies.after_others(place))]
 
 
 def _ordinary(stmt: ir.Arrive | ir.Await, allowed: frozenset[str]) -> None:

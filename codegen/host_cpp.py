@@ -45,6 +45,7 @@ from exogpu.codegen.storage import Storage
 from exogpu.codegen.tensor_map_text import TensorMap
 from exogpu.diagnostics.verdict import Policy
 from exogpu.ir import nodes as ir
+from exogpu.ir.contracts import contract_text
 from exogpu.ir.types import DataType, Memcpy, Memset, QualTL, Space, Sym
 from exogpu.ir.walk import accesses, walk
 
@@ -153,9 +154,16 @@ def host_text(
         for p in arrays
     )
     sizes = tuple(names(p.name) for p in proc.params if isinstance(p, ir.ControlParam))
-    extents = {p.name: c_control(p.shape[0], control) for p in arrays if len(p.shape) == 1}
+    extents = {p.name: ", ".join(c_control(n, control) for n in p.shape) for p in arrays}
     contracts = tuple(
-        ContractText(c.kind, names(c.array), extents[c.array]) for c in proc.contracts
+        ContractText(
+            contract_text(c.kind, names(c.array), c.least),
+            c.kind,
+            names(c.array),
+            extents[c.array],
+            "INT64_MIN" if c.least is None else str(c.least),
+        )
+        for c in proc.contracts
     )
     header = HeaderText(proc.name, tuple(parameters), sizes, tuple(checks), described, contracts)
     texts = tuple(helper_text(name) for name in helpers if name not in _IN_TEMPLATE)

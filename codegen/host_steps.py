@@ -127,7 +127,14 @@ def lowered(
     if arrive_all:
         manifest["arrive_all"] = True
     if proc.contracts:
-        manifest["contracts"] = [{"kind": c.kind, "array": c.array.name} for c in proc.contracts]
+        manifest["contracts"] = [
+            {
+                "kind": c.kind,
+                "array": c.array.name,
+                **({} if c.least is None else {"least": c.least}),
+            }
+            for c in proc.contracts
+        ]
     if loads := {str(s.span.line): s.span.text.strip() for s in loads_of(proc.body)}:
         manifest["loads"] = {**loads}
     host = host_text(proc, source.storage, kernels)

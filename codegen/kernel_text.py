@@ -28,6 +28,7 @@ from exogpu.codegen.mbarriers import Ring, barrier_bytes
 from exogpu.codegen.proxies import proxies
 from exogpu.codegen.render_files import KernelText
 from exogpu.codegen.shared_counting import shared_by
+from exogpu.codegen.short_loops import even_sizes
 from exogpu.codegen.split_barriers import Barriers, initialisation
 from exogpu.codegen.sync import arrivals_before_writes, emit, phase_completing_arrivals
 from exogpu.codegen.task_loop import task_loop
@@ -104,7 +105,7 @@ def kernel(
     fixed = codegen_storage.constants(used, source_.storage, others, launch.span)
     spelled = {n: names.declare(n) for n in (*sizes, *data, *fixed, *maps.values())}
     by_value, references = codegen_storage.declared(names, fixed, source_.storage)
-    control = Control(names)
+    control = Control(names, even=even_sizes(source_.facts.proc))
     _bound_builtins(control, launch)
     control.nonnegative |= {p.name for p in params if p.kind == "size"}
     flags = frozenset(n for n in data if source_.storage[n].flag)

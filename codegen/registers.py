@@ -7,58 +7,39 @@ out, since the thread holds the element.  What is left is constant once the loop
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from exogpu.codegen.control_text import Control, plus, simplify, times
+from exogpu.codegen.control_text import Control
 from exogpu.codegen.names import unsupported
+from exogpu.codegen.register_indices import (
+    index_form,
+    narrowed,
+    ranges_of,
+    read_by,
+    without_thread,
+)
 from exogpu.codegen.storage import Storage
-from exogpu.diagnostics.errors import Diagnostic, InternalError
+from exogpu.diagnostics.errors import Diagnostic
 from exogpu.ir import nodes as ir
-from exogpu.ir.affine import Affine, Floor, Range, Rest, from_cexpr, mentions
+from exogpu.ir.affine import Affine, Range, Ranges, mentions
 from exogpu.ir.types import Space, Sym
-from exogpu.ir.walk import accesses, blocks, control_variables, walk
+from exogpu.ir.walk import accesses, blocks, walk
 
 
-def without_thread(index: ir.CExpr, access: ir.Access, control: Control) -> ir.CExpr:
+def tile_index(index: ir.CExpr, access: ir.Access, control: Control) -> ir.CExpr:
     """An index of registers without the iterators over threads that stand in it.
 
     Raises ExoGpuError (G802) where it depends on them: registers are not indexed by the thread.
     """
-    read = control_variables(index)
-    if read.isdisjoint(control.threads):
-        return index
-    ranges = dict(_ranges(control))
-    form = from_cexpr(index, {}, ranges)
-    if mentions(form, control.threads):
+    found = without_thread(index, control)
+    if found is None:
         raise unsupported(
             f"which register {access.name} is in is not told without the thread",
             access.span,
             "index the tile by the iterators of its fragment",
             "G802",
         )
-    return _expression(form)
-
-
-def _ranges(control: Control) -> Iterator[tuple[Sym, Range]]:
-    """The iterators that go from one constant to another."""
-    for name, (first, last) in control.bounds.items():
-        if isinstance(first, ir.Int) and isinstance(last, ir.Int):
-            yield name, Range(first.value, last.value)
-
-
-def _expression(form: Affine) -> ir.CExpr:
-    """A quasi-affine form as an expression."""
-    total: ir.CExpr = ir.Int(0)
-    for atom, coefficient in form.terms:
-        if isinstance(atom, Sym):
-            term: ir.CExpr = ir.CVar(atom)
-        elif isinstance(atom, Floor):
-            term = ir.FloorDiv(_expression(atom.form), atom.divisor)
-        elif isinstance(atom, Rest):
-            term = ir.Mod(_expression(atom.form), atom.divisor)
-        else:
-            raise InternalError("an index has a table")
-        total = plus(total, times(coefficient, term))
-    return plus(total, ir.Int(form.constant))
+    return found
 
 
 def pairs(loop: ir.For, storage: Mapping[Sym, Storage], control: Control) -> frozenset[ir.Stmt]:
@@ -85,9 +66,9 @@ def _halves(iterator: Sym, target: ir.Access, variable: Storage, control: Contro
     indices = [c.at if isinstance(c, ir.Point) else c.lo for c in target.coords]
     inside = len(indices) - variable.tile_rank
     number = variable.held.register(indices[inside:])
-    ranges = dict(_ranges(control))
+    ranges = ranges_of(control)
     half, *others = (
-        from_cexpr(simplify(index, control.constants), {}, ranges)
+        index_form(index, ranges)
         for index in (ir.Mod(number, 2), ir.FloorDiv(number, 2), *indices[:inside])
     )
     return half == Affine(0, ((iterator, 1),)) and not any(mentions(o, [iterator]) for o in others)
@@ -105,50 +86,70 @@ def addressed(proc: ir.Proc, storage: Mapping[Sym, Storage]) -> tuple[Diagnostic
     found: dict[Sym, Diagnostic] = {}
     for stmt in walk(proc.body):
         if isinstance(stmt, ir.DeviceFunction):
-            for access, names in _accesses(stmt.body, frozenset(), storage):
+            for access, names in _accesses(stmt.body, _Known(storage)):
                 found.setdefault(access.name, _local_memory_warning(access, names))
     return tuple(found.values())
 
 
-def _accesses(
-    block: ir.Block, known: frozenset[Sym], storage: Mapping[Sym, Storage]
-) -> Iterator[tuple[ir.Access, tuple[Sym, ...]]]:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The values that the compiler knows of iterators at a statement."""
+
+    storage: Mapping[Sym, Storage]
+    ranges: Ranges = field(default_factory=dict)
+    constants: frozenset[Sym] = frozenset()
+    """Iterators that are constants once loops are unrolled."""
+
+    def in_loop(self, loop: ir.For) -> _Known:
+        """Enters a loop."""
+        if not (isinstance(loop.lo, ir.Int) and isinstance(loop.hi, ir.Int)):
+            return self
+        range_ = Range(loop.lo.value, max(loop.lo.value, loop.hi.value - 1))
+        unrolled = isinstance(loop.mode, ir.Seq) and not loop.mode.unroll
+        return replace(
+            self,
+            ranges={**self.ranges, loop.iterator: range_},
+            constants=self.constants | {loop.iterator} if unrolled else self.constants,
+        )
+
+    def in_branch(self, condition: ir.BExpr, holds: bool) -> _Known:
+        """Enters a part of an `if`."""
+        return replace(self, ranges=narrowed(self.ranges, condition, holds))
+
+
+def _accesses(block: ir.Block, known: _Known) -> Iterator[tuple[ir.Access, tuple[Sym, ...]]]:
     """Yields the accesses to registers whose indices have other variables than the known ones, with
     these variables."""
     for stmt in block:
         for access in accesses(stmt):
-            variable = storage.get(access.name)
+            variable = known.storage.get(access.name)
             if variable is not None and variable.space is Space.REGISTER:
                 names = {
                     name: None
-                    for name in _register_variables(access, variable)
-                    if name not in known
+                    for name in _register_variables(access, variable, known.ranges)
+                    if name not in known.constants
                 }
                 if names:
                     yield access, tuple(names)
-        inside = known | {stmt.iterator} if isinstance(stmt, ir.For) and _constant(stmt) else known
-        for inner in blocks(stmt):
-            yield from _accesses(inner, inside, storage)
+        match stmt:
+            case ir.If():
+                yield from _accesses(stmt.body, known.in_branch(stmt.condition, True))
+                yield from _accesses(stmt.orelse, known.in_branch(stmt.condition, False))
+            case _:
+                inside = known.in_loop(stmt) if isinstance(stmt, ir.For) else known
+                for inner in blocks(stmt):
+                    yield from _accesses(inner, inside)
 
 
-def _constant(loop: ir.For) -> bool:
-    """Tests whether a thread's code has the value of the iterator: iterators of thread loops drop
-    out of register indices."""
-    if isinstance(loop.mode, ir.CudaThreads):
-        return True
-    if not isinstance(loop.mode, ir.Seq) or loop.mode.unroll:
-        return False
-    return isinstance(loop.lo, ir.Int) and isinstance(loop.hi, ir.Int)
-
-
-def _register_variables(access: ir.Access, variable: Storage) -> Iterator[Sym]:
-    """The variables that tell the register."""
-    rank = len(variable.shape)
-    inside = range(rank - variable.tile_rank, rank)
-    for dimension in (*variable.kept, *inside):
-        coord = access.coords[dimension]
-        index = simplify(coord.at if isinstance(coord, ir.Point) else coord.lo, {})
-        yield from sorted(control_variables(index), key=lambda name: name.number)
+def _register_variables(access: ir.Access, variable: Storage, ranges: Ranges) -> Iterator[Sym]:
+    """The variables that tell the register, by number."""
+    indices = [c.at if isinstance(c, ir.Point) else c.lo for c in access.coords]
+    inside = len(indices) - variable.tile_rank
+    telling = [indices[d] for d in variable.kept if d < inside]
+    if variable.tile_rank and variable.held is not None:
+        telling.append(variable.held.register(indices[inside:]))
+    for index in telling:
+        yield from sorted(read_by(index, ranges), key=lambda name: name.number)
 
 
 def _local_memory_warning(access: ir.Access, names: tuple[Sym, ...]) -> Diagnostic:

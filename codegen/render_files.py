@@ -36,9 +36,12 @@ class UnitText:
 class ContractText:
     """An assumption of the proof about an array."""
 
+    text: str
     kind: str
     array: str
-    extent: str
+    extents: str
+    least: str
+    """The least element that it is about."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,19 @@ def half_statement(
     return f"put_half({word}, {half}, {_stored(value, dtype, of, place)});"
 
 
+def pair_statement(
+    stmt: Assign, of: scalars.TypeOf, first: Place, second: Place, pointer: str
+) -> str:
+    """The statement of two neighbours as one store, which begins at a pointer."""
+    dtype = of(stmt.target.name)
+    value = scalars.assigned_scalar(stmt.value, dtype, of)
+    if dtype in (DataType.F16, DataType.BF16) and value.dtype is DataType.F32:
+        low, high = (_text(value, of, place) for place in (first, second))
+        return f"store_pair({pointer}, packed_{dtype.value}({low}, {high}));"
+    low, high = (_stored(value, dtype, of, place) for place in (first, second))
+    return f"store_pair({pointer}, {low}, {high});"
+
+
 def _stored(value: scalars.Scalar, dtype: DataType, of: scalars.TypeOf, place: Place) -> str:
     """The value in the type of the variable."""
     if isinstance(value, scalars.Constant):

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_NAME: Final = re.compile(r"Sm90_wgmma_(rs_)?(mn_)?(tf32|f16|bf16|f8e4m3|f8e5m2)_n(\d+)")
-_DEPTH: Final = {"tf32": 8, "f16": 16, "bf16": 16, "f8e4m3": 32, "f8e5m2": 32}
+_NAME: Final = re.compile(r"Sm90_wgmma_(rs_)?(mn_)?(tf32|f16|bf16|f8e4m3|f8e5m2|i8|ui8)_n(\d+)")
+_DEPTH: Final = {"tf32": 8, "f16": 16, "bf16": 16, "f8e4m3": 32, "f8e5m2": 32, "i8": 32, "ui8": 32}
 _BETWEEN: Final = ",\n              "
 _HALVES: Final = ("f16", "bf16")
 """Types of which an operand may be transposed."""
+_INTEGERS: Final = {"i8": "s8", "ui8": "u8"}
+"""The names of PTX for integers, of which the sums are integers, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +30,25 @@ class Product:
     @property
     def shape(self) -> str:
         """The shape of wgmma.mma_async."""
-        ptx = self.kind.removeprefix("f8")
-        return f"m64n{self.columns}k{_DEPTH[self.kind]}.f32.{ptx}.{ptx}"
+        ptx = _INTEGERS.get(self.kind, self.kind.removeprefix("f8"))
+        of_sum = "s32" if self.of_integers else "f32"
+        return f"m64n{self.columns}k{_DEPTH[self.kind]}.{of_sum}.{ptx}.{ptx}"
+
+    @property
+    def of_integers(self) -> bool:
+        """Tests whether the accumulator has integers."""
+        return self.kind in _INTEGERS
 
     @property
     def flags(self) -> str:
-        """Signs of A and B; for 16-bit types also which are transposed: A in registers never."""
+        """Signs of A and B; for 16-bit types also which are transposed: A in registers never.
+
+        Integers have none.
+        """
+        if self.of_integers:
+            return ""
         transposed = [str(int(self.mn_major))] if self.kind in _HALVES else []
-        return ", ".join(["1", "1", *["0"][: len(transposed) - self.registers], *transposed])
+        return ", " + ", ".join(["1", "1", *["0"][: len(transposed) - self.registers], *transposed])
 
     @property
     def parameter(self) -> str:
@@ -60,7 +73,7 @@ def product_of(name: str) -> Product | None:
     found = _NAME.fullmatch(name)
     if found is None or (found[2] and found[3] not in _HALVES):
         return None
-    if found[1] and found[3].startswith("f8"):
+    if found[1] and _DEPTH[found[3]] == 32:
         return None  # no register has four elements
     return Product(bool(found[1]), bool(found[2]), found[3], int(found[4]))
 
@@ -85,13 +98,17 @@ def _shared_text(name: str, product: Product) -> str:
     """The definition with both operands in shared memory."""
     columns, registers = product.columns, product.columns // 2
     listed = _lines([f"%{i}" for i in range(registers)], 8, ', "\n            "')
-    operands = _lines([f'"+f"(D[{registers} * m + {i}])' for i in range(registers)], 4, _BETWEEN)
+    more = product.parameter
+    element, constraint = ("int", "r") if product.of_integers else ("float", "f")
+    operands = _lines(
+        [f'"+{constraint}"(D[{registers} * m + {i}])' for i in range(registers)], 4, _BETWEEN
+    )
     return f"""\
 // D += A * B^T, or D = A * B^T where scale is 0, on M x {columns} accumulators of a warpgroup
 // (PTX ISA, wgmma.mma_async); {_layout_text(product)}.
 template <int M, int swizzle>
 __device__ __forceinline__ void {name}(
-    float (&D)[M * {columns} / 128], int& scale, const void* A, const void* B{product.parameter})
+    {element} (&D)[M * {columns} / 128], int& scale, const void* A, const void* B{more})
 {{
     const unsigned long long b = {product.descriptor};
 #pragma unroll
@@ -101,7 +118,7 @@ __device__ __forceinline__ void {name}(
             "{{\\n\\t.reg .pred accumulate;\\n\\tsetp.ne.b32 accumulate, %{registers + 2}, 0;\\n\\t"
             "wgmma.mma_async.sync.aligned.{product.shape} {{"
             "{listed}}}, "
-            "%{registers}, %{registers + 1}, accumulate, {product.flags};\\n\\t}}"
+            "%{registers}, %{registers + 1}, accumulate{product.flags};\\n\\t}}"
             : {operands}
             : "l"(a), "l"(b), "r"(scale) : "memory");
     }}
@@ -145,7 +162,7 @@ __device__ __forceinline__ void {name}(
         "{{\\n\\t.reg .pred accumulate;\\n\\tsetp.ne.b32 accumulate, %{count + 5}, 0;\\n\\t"
         "wgmma.mma_async.sync.aligned.{product.shape} {{"
         "{listed}}}, "
-        "{{{a}}}, %{count + 4}, accumulate, {product.flags};\\n\\t}}"
+        "{{{a}}}, %{count + 4}, accumulate{product.flags};\\n\\t}}"
         : {operands}
         : {_inputs(product)}
         : "memory");

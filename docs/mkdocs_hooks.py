@@ -16,12 +16,12 @@ from mkdocs.structure.files import File, Files
 
 from exogpu.diagnostics.codes import CODES
 from exogpu.frontend.instructions import InstructionTemplate
-from exogpu.isa import cuda, f8, ldmatrix, mn_major, rows, sm80, sm90, some_rows
+from exogpu.isa import cuda, f8, i8, ldmatrix, mn_major, rows, sm80, sm90, some_rows
 
 ROOT = Path(__file__).parent.parent
 OUTSIDE = re.compile(r"\]\(\.\./([^)#\s]+)(#[^)]*)?\)")
 """A link from a page to a file of the repository that is no page."""
-CATALOGUES = (cuda, sm80, ldmatrix, sm90, mn_major, f8, rows, some_rows)
+CATALOGUES = (cuda, sm80, ldmatrix, sm90, mn_major, f8, i8, rows, some_rows)
 STAGES = {
     "P": "Reading: is the text in the language?",
     "T": "Types",

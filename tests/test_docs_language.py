@@ -18,7 +18,7 @@ from exogpu.hw.language import DATA_TYPES, LANGUAGE
 from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.ir.scalar_functions import EXACT, FUNCTIONS, WRITTEN, Error, called_as
 from exogpu.ir.types import QualTL
-from exogpu.isa import cuda, f8, ldmatrix, mn_major, rows, sm80, sm90, some_rows
+from exogpu.isa import cuda, f8, i8, ldmatrix, mn_major, rows, sm80, sm90, some_rows
 from exogpu.machine import literal
 
 PAGE = Path(__file__).parent.parent / "docs" / "language.md"
@@ -83,7 +83,7 @@ def test_every_name_of_the_language_is_on_the_page(name: str) -> None:
     assert re.search(rf"\b{name}\b", TEXT)
 
 
-CATALOGUES = (cuda, sm80, ldmatrix, sm90, mn_major, f8, rows, some_rows)
+CATALOGUES = (cuda, sm80, ldmatrix, sm90, mn_major, f8, i8, rows, some_rows)
 
 
 def constants(template: InstructionTemplate) -> Iterator[str]:

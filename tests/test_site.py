@@ -13,7 +13,7 @@ import pytest
 
 from exogpu.diagnostics.codes import CODES
 from exogpu.frontend.instructions import InstructionTemplate
-from exogpu.isa import cuda, f8, ldmatrix, mn_major, rows, sm80, sm90, some_rows
+from exogpu.isa import cuda, f8, i8, ldmatrix, mn_major, rows, sm80, sm90, some_rows
 from tests.pages import BLOCK, DOCS, ROOT
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
@@ -103,7 +103,7 @@ def test_the_site_has_every_code_and_the_sources_that_pages_link_to(site: Path) 
 def test_every_instruction_has_a_page_with_its_definition(site: Path) -> None:
     made = {
         template.name: template
-        for catalogue in (cuda, f8, ldmatrix, mn_major, rows, sm80, sm90, some_rows)
+        for catalogue in (cuda, f8, i8, ldmatrix, mn_major, rows, sm80, sm90, some_rows)
         for template in vars(catalogue).values()
         if isinstance(template, InstructionTemplate)
     }

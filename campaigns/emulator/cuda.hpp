@@ -212,6 +212,18 @@ struct E4m3 {
     }
     static float right(Element e) { return value(e); }
 };
+struct I8 {
+    using Element = signed char;
+    static constexpr int depth = 32;
+    static float value(Element e) { return e; }
+    static float right(Element e) { return e; }
+};
+struct Ui8 {
+    using Element = unsigned char;
+    static constexpr int depth = 32;
+    static float value(Element e) { return e; }
+    static float right(Element e) { return e; }
+};
 struct E5m2 {
     using Element = unsigned char;
     static constexpr int depth = 32;
@@ -302,13 +314,22 @@ void ldmatrix(unsigned (&registers)[4], unsigned address)
 
 // An accumulator in flight: its registers are not what they will be.
 struct Accumulator {
-    std::vector<float> value;
+    std::vector<double> value;  // which holds each float and each int exactly
     int products = 0;
 };
-inline std::map<float*, Accumulator> in_flight;
+inline std::map<void*, Accumulator> in_flight;
+
+// The sum with a product, rounded as a float, or wrapped as an int; a sentinel of what is in flight.
+inline float added(float sum, float product) { return sum + product; }
+inline int added(int sum, float product)
+{
+    return static_cast<int>(static_cast<unsigned>(sum) + static_cast<unsigned>(static_cast<int>(product)));
+}
+inline float unknown(float) { return NAN; }
+inline int unknown(int) { return -2147483647; }
 
 struct Call {
-    float* D;
+    void* D;
     const void* registers;
     unsigned long long A, B;
     int scale;
@@ -367,8 +388,8 @@ inline const void* registers_of(unsigned long long) { return nullptr; }
 template <typename T>
 const void* registers_of(const T (&A)[4]) { return A; }
 
-template <typename Type, int N, bool a_major, bool b_major, typename Left>
-void wgmma(float* D, const Left& A, unsigned long long B, int scale)
+template <typename Type, int N, bool a_major, bool b_major, typename Sum, typename Left>
+void wgmma(Sum* D, const Left& A, unsigned long long B, int scale)
 {
     using T = typename Type::Element;
     constexpr int count = N / 2;
@@ -412,13 +433,14 @@ void wgmma(float* D, const Left& A, unsigned long long B, int scale)
                 for (int i = 0; i < count; ++i) {
                     const int m = i % 4 / 2 * 8 + t / 32 * 16 + t % 32 / 4;
                     const int n = i / 4 * 8 + t % 4 * 2 + i % 2;
-                    float sum = made->calls[t].scale ? mine.value[i] : 0.0f;
+                    Sum sum = made->calls[t].scale ? static_cast<Sum>(mine.value[i]) : 0;
                     for (int k = 0; k < Type::depth; ++k)
-                        sum += left[m * Type::depth + k] * right[n * Type::depth + k];
+                        sum = added(sum, left[m * Type::depth + k] * right[n * Type::depth + k]);
                     mine.value[i] = sum;
                 }
                 if (--mine.products == 0) {
-                    std::memcpy(made->calls[t].D, mine.value.data(), count * sizeof(float));
+                    for (int i = 0; i < count; ++i)
+                        static_cast<Sum*>(made->calls[t].D)[i] = static_cast<Sum>(mine.value[i]);
                     in_flight.erase(made->calls[t].D);
                 }
             }
@@ -438,7 +460,7 @@ void wgmma(float* D, const Left& A, unsigned long long B, int scale)
     if (mine.products++ == 0)
         mine.value.assign(D, D + count);
     for (int i = 0; i < count; ++i)
-        D[i] = NAN;
+        D[i] = unknown(D[i]);
     self->products.open.push_back(product.operation);
     now->yield("wgmma");
 }

@@ -185,8 +185,41 @@ void mma(float (&D)[4], const typename Type::Element* A, const typename Type::El
     });
 }
 
+// Of bytes (PTX ISA, matrix fragments for mma.m16n8k16 and m16n8k32): a lane has four neighbours.
+template <typename T, int depth>
+void mma_bytes(int (&D)[4], const T (&A)[depth / 2], const T (&B)[depth / 4])
+{
+    struct Mine {
+        int* D;
+        const T *A, *B;
+    } mine{D, A, B};
+    together(&mine, [](std::vector<void*>& lanes) {
+        int a[16][32], b[8][32];
+        for (int lane = 0; lane < 32; ++lane) {
+            Mine& one = *static_cast<Mine*>(lanes[lane]);
+            for (int i = 0; i < depth / 2; ++i) {
+                const bool upper = i < 4 || (8 <= i && i < 12);
+                a[lane / 4 + (upper ? 0 : 8)][lane % 4 * 4 + (i & 3) + (i < 8 ? 0 : 16)] = one.A[i];
+            }
+            for (int i = 0; i < depth / 4; ++i)
+                b[lane / 4][lane % 4 * 4 + (i & 3) + (i < 4 ? 0 : 16)] = one.B[i];
+        }
+        for (int lane = 0; lane < 32; ++lane)
+            for (int i = 0; i < 4; ++i) {
+                unsigned sum = static_cast<Mine*>(lanes[lane])->D[i];
+                for (int k = 0; k < depth; ++k)
+                    sum += a[lane / 4 + i / 2 * 8][k] * b[lane % 4 * 2 + i % 2][k];
+                static_cast<Mine*>(lanes[lane])->D[i] = sum;
+            }
+    });
+}
+
 }  // namespace emulated
 
+inline void Sm80_mma_i8(int (&D)[4], const signed char (&A)[16], const signed char (&B)[8]) { emulated::mma_bytes<signed char, 32>(D, A, B); }
+inline void Sm80_mma_i8(int (&D)[4], const signed char (&A)[8], const signed char (&B)[4]) { emulated::mma_bytes<signed char, 16>(D, A, B); }
+inline void Sm80_mma_ui8(int (&D)[4], const unsigned char (&A)[16], const unsigned char (&B)[8]) { emulated::mma_bytes<unsigned char, 32>(D, A, B); }
+inline void Sm80_mma_ui8(int (&D)[4], const unsigned char (&A)[8], const unsigned char (&B)[4]) { emulated::mma_bytes<unsigned char, 16>(D, A, B); }
 inline void Sm80_mma_tf32(float (&D)[4], const float (&A)[4], const float (&B)[2]) { emulated::mma<emulated::NearTf32, 8>(D, A, B); }
 inline void Sm80_mma_tf32(float (&D)[4], const float (&A)[2], const float (&B)[1]) { emulated::mma<emulated::NearTf32, 4>(D, A, B); }
 inline void Sm80_mma_f16(float (&D)[4], const unsigned short (&A)[8], const unsigned short (&B)[4]) { emulated::mma<emulated::F16, 16>(D, A, B); }

@@ -55,8 +55,8 @@ _MACRO = re.compile(r"^#(?:define|undef) (?:.*\\\n)*.*\n", re.M)
 _ON_DEVICE = re.compile(r"#if(?:def)? __CUDA_ARCH__.*?\n.*?#else\n(.*?)#endif\n", re.S)
 _NAME = re.compile(r"__forceinline__[^(]*?(\w+)\(")
 _WGMMA = re.compile(
-    r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k\d+\.f32\.(\w+)\.(\w+) .*?"
-    r"accumulate, ([\d, ]+);",
+    r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k\d+\.[fs]32\.(\w+)\.(\w+) .*?"
+    r"accumulate(?:, ([\d, ]+))?;",
     re.S,
 )
 _LDMATRIX = re.compile(
@@ -70,6 +70,8 @@ _TYPES: Final = {
     ("bf16", "bf16"): "Bf16",
     ("e4m3", "e4m3"): "E4m3",
     ("e5m2", "e5m2"): "E5m2",
+    ("s8", "s8"): "I8",
+    ("u8", "u8"): "Ui8",
 }
 """By the types of A and B."""
 
@@ -114,8 +116,8 @@ def _product(text: str) -> str:
     told = _WGMMA.search(asm)
     assert told is not None, text
     columns, kind = int(told[1]), _TYPES[told[2], told[3]]
-    flags = told[4].split(", ")
-    of_d, of_a, of_b = re.findall(r'"\+f"\(([^"]*)\)', asm)[0], "", ""
+    flags = (told[4] or "").split(", ")
+    of_d, of_a, of_b = re.findall(r'"\+[fr]"\(([^"]*)\)', asm)[0], "", ""
     inputs = re.findall(r'"([rl])"\(([^"]*)\)', asm)
     descriptors = [expression for letter, expression in inputs if letter == "l"]
     of_a = "a" if len(descriptors) == 1 else descriptors[0]

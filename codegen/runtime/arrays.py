@@ -7,12 +7,14 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from exogpu.codegen.runtime import driver
 from exogpu.codegen.runtime.dlpack import Exporter, exported
 from exogpu.codegen.runtime.driver import call, copy_out, has_current_stream
 from exogpu.codegen.runtime.manifest import Contract, LaunchError
+from exogpu.ir.contracts import contract_text, is_meant
 
 if TYPE_CHECKING:
     import numpy as np
@@ -200,7 +202,8 @@ def check_contracts(
         array = arrays[contract.array]
         told = broken_elements(contract, _elements(array, _CODES[dtypes[contract.array]], stream))
         if told:
-            what = f"{contract.kind}({contract.array}) does not hold: {told}"
+            text = contract_text(contract.kind, contract.array, contract.least)
+            what = f"{text} does not hold: {told}"
             raise LaunchError(what, "the proof assumes it: give an array that satisfies it")
 
 
@@ -212,15 +215,17 @@ def broken_elements(contract: Contract, elements: Sequence[int]) -> str:
     >>> broken_elements(Contract("injective", "perm"), [5, 7, 5])
     'perm[0] and perm[2] are 5'
     """
-    name = contract.array
+    name, least = contract.array, contract.least
+    meant = [at for at, value in enumerate(elements) if is_meant(value, least)]
     if contract.kind == "monotone":
-        for at in range(1, len(elements)):
-            if elements[at] < elements[at - 1]:
-                before, here = f"{name}[{at - 1}]", f"{name}[{at}]"
-                return f"{before} is {elements[at - 1]}, and {here} is {elements[at]}"
+        for before, at in pairwise(meant):
+            if elements[at] < elements[before]:
+                here = f"{name}[{at}] is {elements[at]}"
+                return f"{name}[{before}] is {elements[before]}, and {here}"
         return ""
     seen: dict[int, int] = {}
-    for at, value in enumerate(elements):
+    for at in meant:
+        value = elements[at]
         if (first := seen.setdefault(value, at)) != at:
             return f"{name}[{first}] and {name}[{at}] are {value}"
     return ""

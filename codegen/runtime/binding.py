@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -160,20 +161,32 @@ _FORMAT: Final[Mapping[str, str]] = {
 """The formats of `struct`."""
 
 
-def value_of(name: str, value: object, dtype: str) -> Array:
+def value_of(name: str, value: object, dtype: str, rank: int) -> Array:
     """The elements of a numpy array or scalar, or a number of Python as a scalar of the type.
 
-    Raises LaunchError for what is none of them, and for a number that does not fit the type.
+    A tensor of one element is its number, for which its library may wait for the GPU.  One element
+    has the rank of the parameter.  Raises LaunchError for what is none of them, and for a number
+    that does not fit the type.
     """
+    if not is_numpy(value) and not is_numpy_scalar(value) and _is_one_element(value):
+        value = value.item()  # type: ignore[attr-defined]
     if is_numpy(value) or (is_numpy_scalar(value) and not isinstance(value, int | float)):
         elements = value.tobytes()
-        return Array(0, value.shape, None, value.dtype.str, True, None, host=True, value=elements)
+        shape = (1,) * rank if value.size == 1 else value.shape
+        return Array(0, shape, None, value.dtype.str, True, None, host=True, value=elements)
     known = _FORMAT.get(dtype)
     if known is None or isinstance(value, bool) or not isinstance(value, int | float):
         what = f"{name} is a {type(value).__name__}, and is taken by value as {dtype}"
-        raise LaunchError(what, "pass a number or an array of numpy")
+        raise LaunchError(what, "pass a number, an array of numpy, or a tensor of one element")
     try:
         elements = struct.pack(known, value)
     except (struct.error, OverflowError) as error:
         raise LaunchError(f"{name} is {value}, no {dtype}: {error}", "pass what fits") from None
-    return Array(0, (), None, TYPESTR[dtype][0], True, None, host=True, value=elements)
+    shape = (1,) * rank
+    return Array(0, shape, None, TYPESTR[dtype][0], True, None, host=True, value=elements)
+
+
+def _is_one_element(value: object) -> bool:
+    """Tests whether a value is a tensor of some library with one element."""
+    shape = getattr(value, "shape", None)
+    return isinstance(shape, tuple) and math.prod(shape) == 1 and hasattr(value, "item")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from threading import Lock
 from typing import Any, Final
@@ -219,6 +220,40 @@ def enqueued(
                     place.address.value = None
 
     return enqueue
+
+
+# Arrays of numpy, which a call copies to the device and back.
+
+
+@contextmanager
+def on_device(
+    arrays: Mapping[str, Array], written: frozenset[str], stream: int
+) -> Iterator[dict[str, Array]]:
+    """The arrays with those of numpy copied to the device; on the way out, the results come back,
+    and are waited for."""
+    placed = dict(arrays)
+    copies: dict[str, int] = {}
+    try:
+        for name, array in arrays.items():
+            if array.host and array.value is None:
+                copies[name] = driver.allocate(array.bytes)
+                driver.copy_in(copies[name], array.pointer, array.bytes, driver.pointer(stream))
+                placed[name] = replace(array, pointer=copies[name])
+        yield placed
+        for name in copies.keys() & written:
+            driver.copy_out(
+                arrays[name].pointer, copies[name], arrays[name].bytes, driver.pointer(stream)
+            )
+        if copies:
+            driver.call("cuStreamSynchronize", driver.pointer(stream))
+    except BaseException:
+        if copies:  # what was enqueued may still read or write numpy's memory
+            with suppress(LaunchError):
+                driver.call("cuStreamSynchronize", driver.pointer(stream))
+        raise
+    finally:
+        for address in copies.values():
+            driver.free(address)
 
 
 # Tensor maps: the 128-byte descriptors through which TMA reaches an array.

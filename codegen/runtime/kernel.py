@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +17,8 @@ from exogpu.codegen.runtime import driver
 from exogpu.codegen.runtime import manifest as runtime_manifest
 from exogpu.codegen.runtime.arrays import ITEM_SIZE, Array, array_of, describe_fault, listen
 from exogpu.codegen.runtime.binding import arguments_by_name, bind, check_fits, value_of
-from exogpu.codegen.runtime.device_memory import Place, copied_map, enqueued, tensor_map
+from exogpu.codegen.runtime.device_memory import Place, copied_map, enqueued, on_device, tensor_map
+from exogpu.codegen.runtime.host_function import HostFunction, call_function, load_function
 from exogpu.codegen.runtime.modules import (
     Loaded,
     check_arch,
@@ -71,7 +71,15 @@ class Kernel:
     `manifest` is the JSON that `exogpu compile` writes.
     """
 
-    def __init__(self, manifest: Mapping[str, runtime_manifest.Json], cubin: bytes) -> None:
+    def __init__(
+        self,
+        manifest: Mapping[str, runtime_manifest.Json],
+        cubin: bytes,
+        library: Callable[[], bytes] | None = None,
+    ) -> None:
+        # `library` reads or makes the shared object, which alone does what the CPU shall compute.
+        self._library = library
+        self._function: HostFunction | None = None
         self.manifest = manifest
         self.cubin = cubin
         self.most_clusters: int | None = None
@@ -83,7 +91,8 @@ class Kernel:
             s for s in self._data.steps if isinstance(s, runtime_manifest.Launch)
         )
         self._written = frozenset(p.name for p in self._data.data if p.written)
-        self._by_value = frozenset(p.name for p in self._data.data if p.by_value)
+        self._by_value = {p.name: len(p.shape) for p in self._data.data if p.by_value}
+        self._on_host = frozenset(p.name for p in self._data.data if p.on_host)
         self._loaded: dict[int, dict[str, Loaded]] = {}
         self._faults: dict[int, ctypes.Array[ctypes.c_longlong]] = {}
         self._on_cpu = runtime_manifest.HostCode() in self._data.steps
@@ -94,7 +103,10 @@ class Kernel:
 
     @classmethod
     def from_folder(cls, folder: Path, name: str) -> Kernel:
-        """`<name>.json` and `<name>.cubin` of a folder.  Raises LaunchError if one is missing."""
+        """`<name>.json` and `<name>.cubin` of a folder, and `lib<name>.so` where it is there.
+
+        Raises LaunchError if one of the first two is missing.
+        """
         try:
             manifest = json.loads((folder / f"{name}.json").read_text())
             cubin = (folder / f"{name}.cubin").read_bytes()
@@ -103,7 +115,8 @@ class Kernel:
             raise runtime_manifest.LaunchError(
                 what, "write it with `exogpu compile --cubin`"
             ) from None
-        return Kernel(manifest, cubin)
+        library = folder / f"lib{name}.so"
+        return Kernel(manifest, cubin, library.read_bytes if library.exists() else None)
 
     def __call__(self, *arrays: object, stream: object = None, **arguments: object) -> None:
         """Enqueue the procedure on a stream.
@@ -141,10 +154,8 @@ class Kernel:
         self, arrays: tuple[object, ...], stream: object, arguments: dict[str, object]
     ) -> None:
         if self._on_cpu:
-            name = self._data.name
-            what = f"{name} does more on the CPU than to launch kernels in order"
-            how = f"make lib{name}.so by `exogpu compile --so`, and call its function {name}_launch"
-            raise runtime_manifest.LaunchError(what, how)
+            self._call_on_cpu(arrays, stream, arguments)
+            return
         values = (*arrays, *arguments.values())
         record = current_record()
         key, tensors = shape_key(values, tuple(arguments), stream, self.most_clusters) or (None, [])
@@ -176,7 +187,7 @@ class Kernel:
         sizes = self._sizes(tuple(found.items()), tuple(given.sizes.items()))
         device = self._device(found)
         waited = others | {a.stream for a in found.values() if a.stream is not None}
-        with driver.active(device), _on_device(found, self._written, chosen) as placed:
+        with driver.active(device), on_device(found, self._written, chosen) as placed:
             ready = self._steps(device, tuple(placed.items()), sizes)
             driver.wait_for(chosen, waited)
             for act in self._actions(ready, chosen):
@@ -219,6 +230,45 @@ class Kernel:
         addresses = tuple(arrays[name].pointer for name in order)
         actions = self._actions(tuple(steps), stream, targets)
         return Plan(device, actions, spans, places, addresses)
+
+    def _call_on_cpu(
+        self, arrays: tuple[object, ...], stream: object, arguments: dict[str, object]
+    ) -> None:
+        """Calls the C function, which computes on the CPU around its launches; waits for the stream
+        where it reads or writes memory of the host."""
+        if self._function is None:
+            self._function = load_function(self._shared_object(), self._data.name)
+        given = arguments_by_name(self._data, arrays, arguments)
+        streams = [s for a in given.arrays.values() if (s := driver.current_stream(a)) is not None]
+        chosen = driver.handle(stream) if stream is not None else next(iter(streams), 0)
+        others = set() if stream is not None else set(streams)
+        found = {n: self._array(n, a, chosen) for n, a in given.arrays.items()}
+        for name in self._on_host:
+            if not found[name].host:
+                what = f"{name} is on the GPU, and the CPU accesses it"
+                raise runtime_manifest.LaunchError(what, "pass an array of numpy")
+        sizes = dict(self._sizes(tuple(found.items()), tuple(given.sizes.items())))
+        device = self._device(found)
+        copied = {n: a for n, a in found.items() if n not in self._on_host}
+        with driver.active(device), on_device(copied, self._written, chosen) as placed:
+            waited = others | {a.stream for a in found.values() if a.stream is not None}
+            driver.wait_for(chosen, waited)
+            try:
+                call_function(self._function, self._data, {**found, **placed}, sizes, chosen)
+            finally:
+                if self._on_host:  # what is on the stream may still access it
+                    driver.call("cuStreamSynchronize", driver.pointer(chosen))
+            for other in others - {chosen}:
+                driver.wait_for(other, [chosen])
+
+    def _shared_object(self) -> bytes:
+        """Reads or makes the shared object.  Raises LaunchError where there is none."""
+        if self._library is None:
+            name = self._data.name
+            what = f"{name} does more on the CPU than to launch kernels in order"
+            how = f"make lib{name}.so beside its manifest, by `exogpu compile --so`"
+            raise runtime_manifest.LaunchError(what, how)
+        return self._library()
 
     def check_contracts(self, *arrays: object, stream: object = None, **arguments: object) -> None:
         """Look at what the proof assumes of the contents of arrays, such as monotone(offsets).
@@ -270,7 +320,7 @@ class Kernel:
 
     def _array(self, name: str, value: object, stream: int) -> Array:
         if name in self._by_value:
-            return value_of(name, value, self._dtypes[name])
+            return value_of(name, value, self._dtypes[name], self._by_value[name])
         return array_of(name, value, stream)
 
     def _bind(self, arrays: _Items[Array], given: _Items[int]) -> _Items[int]:
@@ -383,34 +433,3 @@ def _place(step: runtime_manifest.Workspace, device: int, sizes: Mapping[str, in
         math.prod(runtime_manifest.evaluate(n, sizes) for n in step.shape) * ITEM_SIZE[step.dtype]
     )
     return Place(ctypes.c_void_p(), count, device, step.zeroed)
-
-
-@contextmanager
-def _on_device(
-    arrays: Mapping[str, Array], written: frozenset[str], stream: int
-) -> Iterator[dict[str, Array]]:
-    """The arrays with those of numpy copied to the device; on the way out, the results come back,
-    and are waited for."""
-    placed = dict(arrays)
-    copies: dict[str, int] = {}
-    try:
-        for name, array in arrays.items():
-            if array.host and array.value is None:
-                copies[name] = driver.allocate(array.bytes)
-                driver.copy_in(copies[name], array.pointer, array.bytes, driver.pointer(stream))
-                placed[name] = replace(array, pointer=copies[name])
-        yield placed
-        for name in copies.keys() & written:
-            driver.copy_out(
-                arrays[name].pointer, copies[name], arrays[name].bytes, driver.pointer(stream)
-            )
-        if copies:
-            driver.call("cuStreamSynchronize", driver.pointer(stream))
-    except BaseException:
-        if copies:  # what was enqueued may still read or write numpy's memory
-            with suppress(runtime_manifest.LaunchError):
-                driver.call("cuStreamSynchronize", driver.pointer(stream))
-        raise
-    finally:
-        for address in copies.values():
-            driver.free(address)

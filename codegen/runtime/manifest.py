@@ -121,6 +121,8 @@ class Data:
     written: bool
     by_value: bool = False
     """Its elements are the kernel's parameter, not a pointer to them."""
+    on_host: bool = False
+    """It lies in memory of the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,8 @@ class Contract:
     kind: str
     """`monotone` or `injective`."""
     array: str
+    least: int | None = None
+    """The least element that it is about; None: it is about all."""
 
 
 Step: TypeAlias = Launch | Fill | Workspace | HostCode
@@ -207,6 +211,8 @@ class Manifest:
     contracts: tuple[Contract, ...] = ()
     loads: Mapping[int, str] = field(default_factory=dict)
     """The statements that load indices from memory, by line."""
+    parameters: tuple[str, ...] = ()
+    """The names of sizes and arrays, in order."""
 
 
 def read_manifest(json: Mapping[str, Any]) -> Manifest:
@@ -224,14 +230,18 @@ def read_manifest(json: Mapping[str, Any]) -> Manifest:
                     tuple(p["shape"]),
                     p.get("written", True),
                     p.get("memory") == "CudaGridConstant",
+                    p.get("memory") == "DRAM",
                 )
                 for p in parameters
                 if p["kind"] == "data"
             ),
             tuple(json["preconditions"]),
             tuple(_step(s) for s in json["steps"]),
-            tuple(Contract(c["kind"], c["array"]) for c in json.get("contracts", ())),
+            tuple(
+                Contract(c["kind"], c["array"], c.get("least")) for c in json.get("contracts", ())
+            ),
             {int(line): text for line, text in json.get("loads", {}).items()},
+            tuple(p["name"] for p in parameters),
         )
     except (KeyError, TypeError) as error:
         remedy = "compile the procedure again"

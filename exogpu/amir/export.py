@@ -38,7 +38,12 @@ def to_json(program: amir.Program) -> dict[str, Json]:
     }
     if program.contracts:
         found["contracts"] = [
-            {"kind": one.kind, "array": names[one.array]} for one in program.contracts
+            {
+                "kind": one.kind,
+                "array": names[one.array],
+                **({} if one.least is None else {"least": one.least}),
+            }
+            for one in program.contracts
         ]
     if program.imported is not None:
         source = program.imported

@@ -16,6 +16,7 @@ from exogpu.analysis.threadmap import Digit, ThreadMap
 from exogpu.diagnostics.errors import Span
 from exogpu.diagnostics.hazards import HazardKind
 from exogpu.diagnostics.verdict import Policy
+from exogpu.ir.contracts import contract_text
 from exogpu.ir.nodes import Access, BExpr, CExpr, Contract, ControlParam, ImportSource
 from exogpu.ir.types import BarrierMechanism, Level, QualSet, QualTL, Sym
 
@@ -308,7 +309,9 @@ class Program:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """The assumptions of a proof besides the preconditions, such as `monotone(offsets)`."""
-        contracts = tuple(f"{one.kind}({one.array.name})" for one in self.contracts)
+        contracts = tuple(
+            contract_text(one.kind, one.array.name, one.least) for one in self.contracts
+        )
         return (*contracts, *(() if self.imported is None else self.imported.assumptions))
 
     def to_json(self) -> dict[str, object]:

@@ -9,6 +9,7 @@ from functools import reduce
 from exogpu.diagnostics.errors import Diagnostic, Note
 from exogpu.ir import nodes as ir
 from exogpu.ir.affine import difference
+from exogpu.ir.contracts import contract_text
 from exogpu.ir.types import Sym
 from exogpu.ir.walk import compare, walk, window_arguments
 
@@ -20,7 +21,7 @@ def load_conditions(
     whatever the values, as of two elements next to each other."""
     assert isinstance(load.mode, ir.Loaded)
     source, value = load.mode.source, ir.CVar(load.iterator)
-    of = {one.kind for one in contracts if one.array == source.name}
+    of = {one.kind: one.least for one in contracts if one.array == source.name}
     for other in others:
         assert isinstance(other.mode, ir.Loaded)
         if other.mode.source.name != source.name:
@@ -30,14 +31,21 @@ def load_conditions(
         there = [one.at for one in other.mode.source.coords if isinstance(one, ir.Point)]
         apart = [ir.Compare("!=", a, b) for a, b in zip(at, there, strict=True)]
         yield from _one_of(*apart, ir.Compare("==", value, before))
-        for kind in of:
-            (i,), (j,) = at, there
+        for kind, least in of.items():
+            below = [] if least is None else [ir.Compare("<", value, ir.Int(least))]
             match kind:
                 case "monotone":
-                    yield from _one_of(ir.Compare(">", i, j), ir.Compare("<=", value, before))
-                    yield from _one_of(ir.Compare("<", i, j), ir.Compare(">=", value, before))
+                    (i,), (j,) = at, there
+                    if least is not None:
+                        below.append(ir.Compare("<", before, ir.Int(least)))
+                    last = ir.Compare("<=", value, before)
+                    yield from _one_of(ir.Compare(">", i, j), *below, last)
+                    last = ir.Compare(">=", value, before)
+                    yield from _one_of(ir.Compare("<", i, j), *below, last)
                 case "injective":
-                    yield from _one_of(ir.Compare("==", i, j), ir.Compare("!=", value, before))
+                    last = ir.Compare("!=", value, before)
+                    for i, j in zip(at, there, strict=True):
+                        yield from _one_of(ir.Compare("==", i, j), *below, last)
 
 
 def _one_of(*conditions: ir.Compare) -> Iterator[ir.BExpr]:
@@ -68,7 +76,8 @@ def check(proc: ir.Proc) -> Iterator[Diagnostic]:
     params = {p.name for p in proc.params if isinstance(p, ir.DataParam)}
     for one in proc.contracts:
         if one.array in writers:
-            what = f"{one.kind}({one.array}) is assumed of what this procedure writes"
+            text = contract_text(one.kind, one.array.name, one.least)
+            what = f"{text} is assumed of what this procedure writes"
             note = Note("written here", writers[one.array].span)
             yield Diagnostic("S332", what, one.span, "leave out the contract", (note,))
     for stmt in walk(proc.body):

@@ -59,7 +59,7 @@ def fill_indices(procedure: Procedure, sizes: Mapping[str, int], seed: int, arra
     assert procedure.ir is not None
     for one in procedure.ir.contracts:
         array = arrays[one.array.name]
-        array[...] = np.arange(len(array))  # satisfies all of them
+        array[...] = np.arange(array.size).reshape(array.shape)  # satisfies all of them
     if procedure.diagnostics:
         return
     for name, elements in at_random(procedure.amir(), sizes, seed).items():

@@ -13,7 +13,7 @@ from exogpu.amir.walk import operations, path_to
 from exogpu.diagnostics.hazards import HazardKind
 from exogpu.explain.journey import advice_of, loops_apart
 from exogpu.explain.repairs import are_tasks
-from exogpu.ir.nodes import Access, Compare, CVar, Point
+from exogpu.ir.nodes import Access, Compare, CVar, Int, Point
 from exogpu.ir.types import BarrierMechanism, QualTL, Sym
 from exogpu.ir.walk import control_variables
 from exogpu.machine.observer import Violation
@@ -152,7 +152,10 @@ def _contracts(violation: Violation, program: amir.Program | None) -> str:
     sites = (violation.record, violation.check)
     read = set[str]().union(*(_index_arrays(program, op) for op in sites if op is not None))
     found = [(name, of) for name, of in violation.contents if name in read]
-    broken = [told for name, of in found for told in _broken_contracts(name, of)]
+    padded = _padded_arrays(program)
+    broken = [
+        told for name, of in found for told in _broken_contracts(name, of, padded=name in padded)
+    ]
     if not broken:
         return ""
     if _adds(violation, program):
@@ -202,16 +205,30 @@ def _variables(access: Access) -> set[Sym]:
     return set[Sym]().union(*(control_variables(e) for each in ends for e in each))
 
 
-def _broken_contracts(name: str, contents: tuple[int, ...]) -> Iterator[str]:
-    """The contracts that the contents do not keep.
+def _padded_arrays(program: amir.Program) -> set[str]:
+    """The arrays whose elements may be negative, which pads them."""
+    return {
+        op.source.name.name
+        for op in operations(program.body)
+        if isinstance(op, amir.Loop) and op.source is not None
+        if isinstance(op.lo, Int) and op.lo.value < 0
+    }
 
-    >>> list(_broken_contracts("offsets", (0, 1, 0)))
+
+def _broken_contracts(name: str, contents: tuple[int, ...], *, padded: bool) -> Iterator[str]:
+    """The contracts that the contents do not keep; of elements that are no padding.
+
+    >>> list(_broken_contracts("offsets", (0, 1, 0), padded=False))
     ['assert monotone(offsets)', 'assert injective(offsets)']
+    >>> list(_broken_contracts("slots", (-1, 4, 4, -1), padded=True))
+    ['assert injective(slots, where >= 0)']
     """
+    where = ", where >= 0" if padded else ""
+    contents = tuple(value for value in contents if value >= 0 or not padded)
     if any(later < earlier for earlier, later in pairwise(contents)):
-        yield f"assert monotone({name})"
+        yield f"assert monotone({name}{where})"
     if len(set(contents)) < len(contents):
-        yield f"assert injective({name})"
+        yield f"assert injective({name}{where})"
 
 
 def _barrier(violation: Violation, program: amir.Program | None) -> amir.Variable | None:

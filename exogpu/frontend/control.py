@@ -6,9 +6,10 @@ import ast
 from functools import reduce
 from typing import Final, Literal
 
-from exogpu.frontend.scope import Broken, Context, Control, Formula, Reject
+from exogpu.frontend.scope import Broken, Context, Control, Extreme, Formula, Reject
 from exogpu.frontend.suggestions import no_control
 from exogpu.ir import nodes as ir
+from exogpu.ir.types import Sym
 
 _COMPARISONS: Final[dict[type[ast.cmpop], Literal["==", "!=", "<", "<=", ">", ">="]]] = {
     ast.Eq: "==",
@@ -73,6 +74,11 @@ def control(node: ast.expr, ctx: Context) -> ir.CExpr:
                 node,
                 "write it as a whole index of shared or global memory: x[slot(full), ...]",
             )
+        case ast.Call(func=ast.Name(id="min" | "max" as name), args=[_, _, *_], keywords=[]) if (
+            ctx.lookup(name) is None and ctx.extremes is not None
+        ):
+            terms = [control(argument, ctx) for argument in node.args]
+            return _extreme(name, terms, node, ctx.extremes, ctx)
         case ast.Call(func=ast.Name(id="load_index")) if ctx.lookup("load_index") is None:
             raise ctx.reject(
                 "T251",
@@ -91,6 +97,27 @@ def control(node: ast.expr, ctx: Context) -> ir.CExpr:
             )
         case _:
             raise _not_affine(node, ast.unparse(node), ctx)
+
+
+def _extreme(
+    name: Literal["min", "max"],
+    terms: list[ir.CExpr],
+    node: ast.expr,
+    known: dict[Sym, Extreme],
+    ctx: Context,
+) -> ir.CExpr:
+    """The least or the greatest of several expressions: a variable, for which
+    `exogpu.frontend.minimum_cases` puts cases."""
+    found, *others = terms
+    for other in others:
+        if isinstance(found, ir.Int) and isinstance(other, ir.Int):
+            choose = min if name == "min" else max
+            found = ir.Int(choose(found.value, other.value), found.span)
+        else:
+            symbol = Sym(ast.unparse(node))
+            known[symbol] = Extreme(name, found, other)
+            found = ir.CVar(symbol, ctx.source.span(node))
+    return found
 
 
 def _binary(node: ast.BinOp, ctx: Context) -> ir.CExpr:

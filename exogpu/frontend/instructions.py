@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from string import Formatter
 from textwrap import indent
 from typing import TypeVar
 
 from exogpu.diagnostics.errors import Diagnostic, ExoGpuError, Span
 from exogpu.frontend import limits
+from exogpu.frontend.instruction_templates import addressed, check_template
 from exogpu.frontend.operand_checks import check_atomic
 from exogpu.frontend.procedures import parameters, read_body, split_docstring, split_preconditions
 from exogpu.frontend.scope import Constant, Context
@@ -72,55 +71,6 @@ def _element_by_element(
             return all(set(index) == own and len(index) == len(own) for index in indices)
         case _:
             return False
-
-
-# Addresses of operands in memory, as fields of an instruction's text.
-#
-# A field `{src}` is a pointer to the first element of a window, `{src.strides[0]}` the distance
-# of neighbours in its first dimension, `{src.ld}` that in the last but one. Of a dimension whose
-# distance the text does not take, it can only know that nothing lies between the rows, or what
-# its placement says.
-
-_FIELD = re.compile(r"(\w+)(?:\.(ld)$|\.strides\[(-?\d+)\]|.*)")
-
-
-def addressed(param: ir.DataParam, template: str, span: Span) -> ir.DataParam:
-    """The parameter with a placement of all that the text takes for granted.
-
-    Raises ExoGpuError (T221) where the text takes a distance and not one further out.
-    """
-    operand, memory = param.operand, param.memory
-    if operand is None or param.window is not None:
-        return param
-    fields = [_FIELD.match(field) for _, field, _, _ in Formatter().parse(template) if field]
-    own = [one for one in fields if one is not None and one[1] == param.name.name]
-    if not own or memory.space not in (
-        types.Space.GLOBAL,
-        types.Space.SHARED,
-        types.Space.GRID_CONSTANT,
-    ):
-        return param
-    rank = len(param.shape) - len(operand.units)
-    known = {rank - 2 if one[2] else int(one[3]) % rank for one in own if one[2] or one[3]}
-    asked = operand.placement or types.Placement(adjacent=0)
-    if asked.pitch:
-        known.add(rank - 2)
-    adjacent = rank - max(known, default=-1) - 1
-    if untold := set(range(rank - adjacent)) - known:
-        dim, name = min(untold), param.name.name
-        raise ExoGpuError(
-            [
-                Diagnostic(
-                    "T221",
-                    f"the template takes no {{{name}.strides[{dim}]}}, but one further in",
-                    span,
-                    "take the distances of all dimensions but the last ones",
-                )
-            ]
-        )
-    if adjacent <= asked.adjacent:
-        return param
-    return replace(param, operand=replace(operand, placement=replace(asked, adjacent=adjacent)))
 
 
 T = TypeVar("T")
@@ -223,19 +173,6 @@ class InstructionTemplate:
             raise self._wrong(message, f"give a {kind.__name__} in the decorator")
         return value
 
-    def _check_template(self, data: set[str]) -> None:
-        """A call of the stream is no text of a kernel, and takes data parameters."""
-        taken = _stream_call(self.template)
-        if taken and self.cuda:
-            message = f"{self.name} is called at CUDA scope, and its template is one of the stream"
-            raise self._wrong(message, "give cuda=False in the decorator, or a text")
-        if odd := set(taken) - data:
-            message = f"the template of {self.name} takes {sorted(odd)}, no data of it"
-            raise self._wrong(message, "name data parameters in the template")
-        if isinstance(self.template, types.Memset) and not 0 <= self.template.byte < 256:
-            message = f"the template of {self.name} sets bytes to {self.template.byte}"
-            raise self._wrong(message, "give a byte, 0 to 255")
-
     def _check_constants(self, data: list[ir.DataParam], body: ir.Block) -> None:
         """Checks that kernels only read what is passed by value, and that only the CPU accesses it.
 
@@ -296,7 +233,9 @@ class InstructionTemplate:
         if odd := {p.name.name for p in data} ^ set(operands):
             remedy = "give the decorator one Operand for each data parameter, by its name"
             raise self._wrong(f"{self.name}: operands and data differ in {sorted(odd)}", remedy)
-        self._check_template({p.name.name for p in data})
+        refused = check_template(self.name, self.template, self.cuda, params, values)
+        if refused is not None:
+            raise self._wrong(*refused)
         barrier_units = self._evaluate_annotation(
             "barrier_units", self.barrier_units, values, tuple
         )
@@ -325,17 +264,6 @@ class InstructionTemplate:
             span=self.source.span(function),
             doc=doc,
         )
-
-
-def _stream_call(template: str | types.Memset | types.Memcpy) -> tuple[str, ...]:
-    """The parameters that a call of the stream takes."""
-    match template:
-        case types.Memset():
-            return (template.target,)
-        case types.Memcpy():
-            return (template.to, template.of)
-        case _:
-            return ()
 
 
 def instr(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from exogpu.diagnostics.errors import Note
-from exogpu.frontend.control import control
+from exogpu.frontend.control import control, integer
 from exogpu.frontend.data import access
 from exogpu.frontend.scope import Broken, Context, Control, Data, Meaning, Reject
 from exogpu.ir import nodes as ir
@@ -94,10 +94,11 @@ def contract(
     if ctx.instruction:
         what = f"{ast.unparse(node)} is a contract, and instructions have none"
         raise ctx.reject("T252", what, node, "state it in the procedure that has the array")
-    found = _argument_meaning(node, ctx)
+    found, least = _argument_meaning(node, ctx)
     if isinstance(found, Broken):
         raise Reject(None)
-    if not isinstance(found, Data) or found.dtype not in INDICES or len(found.shape) != 1:
+    ranks = (1,) if kind == "monotone" else (1, 2, 3, 4)
+    if not isinstance(found, Data) or found.dtype not in INDICES or len(found.shape) not in ranks:
         what = f"{ast.unparse(node)} is no contract"
         notes: tuple[Note, ...] = ()
         if isinstance(found, Data):
@@ -108,8 +109,8 @@ def contract(
             "T252",
             what,
             node,
-            f"name a parameter of i32 or i64 with one dimension: assert {kind}(offsets), where "
-            "offsets: i32[n] @ CudaGmemLinear",
+            f"name a parameter of i32 or i64 with one dimension: assert {kind}(offsets), or "
+            f"assert {kind}(offsets, where >= 0), where offsets: i32[n] @ CudaGmemLinear",
             *notes,
         )
     if found.memory.space is not Space.GLOBAL:
@@ -120,18 +121,25 @@ def contract(
             "declare it @ CudaGmemLinear",
             Note("declared here", found.span),
         )
-    made = ir.Contract(kind, found.name, ctx.source.span(node))
+    made = ir.Contract(kind, found.name, least, ctx.source.span(node))
     for one in before:
+        if isinstance(one, ir.Contract) and one.array == found.name and one.least != least:
+            what, note = f"{ast.unparse(node)} is about other elements", Note("than", one.span)
+            raise ctx.reject("T252", what, node, "state both of the same elements", note)
         if isinstance(one, ir.Contract) and (one.kind, one.array) == (kind, found.name):
             what, note = f"{ast.unparse(node)} is stated twice", Note("stated here", one.span)
             raise ctx.reject("T252", what, node, "leave one of them out", note)
     return made
 
 
-def _argument_meaning(node: ast.Call, ctx: Context) -> Meaning | None:
-    """Returns the meaning of its one argument."""
+def _argument_meaning(node: ast.Call, ctx: Context) -> tuple[Meaning | None, int | None]:
+    """Returns the meaning of its array, and the least element that it is about."""
     match node.args, node.keywords:
         case [ast.Name(id=name)], []:
-            return ctx.lookup(name)
+            return ctx.lookup(name), None
+        case [ast.Name(id=name), ast.Compare(ast.Name("where"), [op], [bound])], [] if isinstance(
+            op, ast.Gt | ast.GtE
+        ) and ctx.is_python(bound):
+            return ctx.lookup(name), integer(bound, ctx) + isinstance(op, ast.Gt)
         case _:
-            return None
+            return None, None

@@ -55,6 +55,7 @@ def read_body(nodes: list[ast.stmt], ctx: scope.Context) -> ir.Block:
 
     Raises InternalError where one is lost and no diagnostic says so.
     """
+    ctx.extremes = {}
     inside = statements(nodes, ctx)
     if ctx.diagnostics:
         return inside

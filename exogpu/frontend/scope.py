@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 from exogpu.diagnostics.errors import Diagnostic, InternalError, Note, Span, UnfitError
 from exogpu.frontend.source import Source, python_value
@@ -71,6 +71,15 @@ class Formula:
     """A control expression that has a name."""
 
     value: CExpr
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """The least or the greatest of two control expressions."""
+
+    name: Literal["min", "max"]
+    left: CExpr
+    right: CExpr
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +163,8 @@ class Context:
     """Levels around a macro that is being read, of the procedure and of other macros."""
     slots: dict[tuple[Sym, int], Sym] | None = None
     """The slots of the statement that is being read, by barrier and ring; None outside of one."""
+    extremes: dict[Sym, Extreme] | None = None
+    """By the variable that stands for it until its statement is read; None outside of one."""
     scopes: list[dict[str, Meaning]] = field(default_factory=lambda: [{}])
 
     def lookup(self, name: str) -> Meaning | None:

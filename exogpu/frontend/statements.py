@@ -20,6 +20,7 @@ from exogpu.frontend.limits import STATEMENTS
 from exogpu.frontend.load_index import is_load, load
 from exogpu.frontend.loops import LOOPS, device_function, loop, warps
 from exogpu.frontend.macros import Macro, expanded
+from exogpu.frontend.minimum_cases import in_cases
 from exogpu.frontend.slot_index import slot_loop, with_slots
 from exogpu.frontend.suggestions import closest_name, no_statement
 from exogpu.frontend.synchronisation import arrive, await_, fence
@@ -44,7 +45,8 @@ def statements(nodes: Iterable[ast.stmt], ctx: scope.Context) -> ir.Block:
         ctx.reading.seen[node] += 1
         try:
             if is_load(node, ctx):
-                found.append(load(node, lambda: statements(waiting, ctx), ctx))
+                loaded = load(node, lambda: statements(waiting, ctx), ctx)
+                found.extend(in_cases((loaded,), node, ctx))
             else:
                 found.extend(statement(node, ctx))
         except scope.Reject as refusal:
@@ -66,8 +68,8 @@ def _break_names(node: ast.stmt, ctx: scope.Context) -> None:
 def statement(node: ast.stmt, ctx: scope.Context) -> ir.Block:
     """The IR of one Python statement; several for an unrolled loop, none for a dead `if`."""
     if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr):
-        return with_slots(node, ctx, lambda: _statement(node, ctx))
-    return _statement(node, ctx)
+        return in_cases(with_slots(node, ctx, lambda: _statement(node, ctx)), node, ctx)
+    return in_cases(_statement(node, ctx), node, ctx)
 
 
 def _statement(node: ast.stmt, ctx: scope.Context) -> ir.Block:
@@ -84,6 +86,10 @@ def _statement(node: ast.stmt, ctx: scope.Context) -> ir.Block:
             if isinstance(target, ast.Name) and ctx.lookup(target.id) is None:
                 if _is_control(node.value, ctx):
                     ctx.declare(target.id, scope.Formula(control(node.value, ctx)))
+                    ctx.reading.dissolved[node] += 1
+                    return ()
+                if (number := _whole_number(node.value, ctx)) is not None:
+                    ctx.declare(target.id, scope.Constant(number))
                     ctx.reading.dissolved[node] += 1
                     return ()
                 return (_window(target.id, node, ctx),)
@@ -175,6 +181,17 @@ def _is_control(node: ast.expr, ctx: scope.Context) -> bool:
     return bool(mine) and all(
         isinstance(meaning, scope.Control | scope.Formula) for meaning in mine
     )
+
+
+def _whole_number(node: ast.expr, ctx: scope.Context) -> int | None:
+    """The integer that an expression of Python's values is: it may have a name."""
+    if isinstance(node, ast.Name | ast.Subscript) or not ctx.is_python(node):
+        return None
+    value = ctx.evaluate(node)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    found = control(node, ctx)
+    return found.value if isinstance(found, ir.Int) else None
 
 
 def _window(name: str, node: ast.Assign, ctx: scope.Context) -> ir.WindowStmt:

@@ -123,15 +123,15 @@ def _generic(
     node: ast.expr,
     ctx: Context,
 ) -> None:
-    """A flag orders ordinary accesses: others are waited for, or fenced, within their CTA."""
+    """A flag orders ordinary accesses: others are waited for within their CTA."""
     if timeline.name not in allowed:
         raise ctx.reject(
             "T275",
             f"{what} the flag {meaning.name} takes {' or '.join(sorted(allowed))}, not "
             f"{timeline.name}",
             node,
-            "wait for asynchronous operations, and fence between proxies, by a Fence, a commit "
-            "group or an mbarrier of the CTA, beside the flag",
+            "wait for asynchronous operations beside the flag, by a Fence, a commit group or an "
+            "mbarrier of the CTA",
             Note("declared here", meaning.span),
         )
 

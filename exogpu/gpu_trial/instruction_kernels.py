@@ -148,6 +148,7 @@ def program(variant: Variant, name: str, header: str) -> str:
         "from __future__ import annotations",
         "",
         "from exogpu import *",
+        "from exogpu.isa.i8 import *",
         "from exogpu.isa.sm80 import *",
         "from exogpu.isa.sm90 import *",
         header,

@@ -248,6 +248,8 @@ def _sm80_operand(trial: Trial, asked: Asked) -> str:
     """A tile that is multiplied, if it is written, with another one: their product shows it."""
     if len(asked.shape) > 2:
         return _sm80_several(trial, asked)
+    if asked.dtype in ("i8", "ui8"):
+        return _by_fragment(trial, asked)
     which = asked.param.memory.name.partition("(")[0][-1]
     rows, cols = asked.shape
     mine = _sm80_factor(trial, asked, which, rows, cols)
@@ -288,6 +290,8 @@ def _sm80_several(trial: Trial, asked: Asked) -> str:
 
 def _sm80_accumulator(trial: Trial, asked: Asked) -> str:
     """A product of random tiles, stored afterwards."""
+    if asked.dtype == "i32":
+        return _by_fragment(trial, asked)
     rows, cols = asked.shape
     as_f32 = Asked(asked.param, AccessMode.READ)
     a = _sm80_factor(trial, as_f32, "A", rows, 8)
@@ -333,6 +337,8 @@ def _sm90_operand(trial: Trial, asked: Asked) -> str:
 
 def _sm90_accumulator(trial: Trial, asked: Asked) -> str:
     """A product of random tiles in shared memory; what only zeroes it is followed by another."""
+    if asked.dtype == "i32":
+        return _integer_accumulator(trial, asked)
     rows, cols = asked.shape
     a = trial.staged(f"{asked.name}_A", "f32", (rows, 8), "Sm90_SmemSwizzled(32)")
     b = trial.staged(f"{asked.name}_B", "f32", (cols, 8), "Sm90_SmemSwizzled(32)")
@@ -358,20 +364,35 @@ def _sm90_accumulator(trial: Trial, asked: Asked) -> str:
     return f"{d}[:, :]"
 
 
-def _sm90_rows(trial: Trial, asked: Asked) -> str:
-    """A value for each row, by the threads that hold it; if it is written, it is stored."""
-    rows, copies = asked.shape
-    name = f"{asked.name}_rows"
-    source = trial.array(f"{asked.name}_in", asked.dtype, (rows, copies))
+def _by_fragment(trial: Trial, asked: Asked) -> str:
+    """A tile of random numbers that a loop over its fragment fills, and stores if it is written."""
+    name, extents = f"{asked.name}_tile", ", ".join(map(str, asked.shape))
+    source = trial.array(f"{asked.name}_in", asked.dtype, asked.shape)
     trial.before += [
-        f"{name}: {asked.dtype}[{rows}, {copies}] @ {asked.param.memory.name}",
+        f"{name}: {asked.dtype}[{extents}] @ {asked.param.memory.name}",
         (f"for r, c in fragment({name}):", [f"{name}[r, c] = {source}[task, u, r, c]"]),
     ]
     if asked.is_written:
-        out = trial.array(f"{asked.name}_out", asked.dtype, (rows, copies))
+        out = trial.array(f"{asked.name}_out", asked.dtype, asked.shape)
         stored = f"{out}[task, u, r, c] = {name}[r, c]"
         trial.after.append((f"for r, c in fragment({name}):", [stored]))
     return f"{name}[:, :]"
+
+
+def _integer_accumulator(trial: Trial, asked: Asked) -> str:
+    """Random integers; what only zeroes them is followed by a product of random tiles."""
+    rows, cols = asked.shape
+    d = f"{asked.name}_tile"
+    operand = asked.param.operand
+    if operand is not None and operand.initial is QualTL.WG_0:
+        a = trial.staged(f"{asked.name}_A", "i8", (rows, 32), "Sm90_SmemSwizzled(32)")
+        b = trial.staged(f"{asked.name}_B", "i8", (cols, 32), "Sm90_SmemSwizzled(32)")
+        trial.after += [
+            fence("wgmma_fence_1", "wgmma_fence_2"),
+            f"Sm90_wgmma_i8({d}[:, :], {a}[u, :, :], {b}[u, :, :], M={rows}, N={cols}, swizzle=32)",
+            fence("wgmma_async", "cuda_in_order"),
+        ]
+    return _by_fragment(trial, asked)
 
 
 TILES: Final[Mapping[str, Callable[[Trial, Asked], str]]] = {
@@ -380,6 +401,6 @@ TILES: Final[Mapping[str, Callable[[Trial, Asked], str]]] = {
     "Sm80_RmemMatrixD": _sm80_accumulator,
     "Sm90_RmemMatrixA": _sm90_operand,
     "Sm90_RmemMatrixD": _sm90_accumulator,
-    "Sm90_RmemRows": _sm90_rows,
+    "Sm90_RmemRows": _by_fragment,
 }
 """By the memory's name."""

@@ -25,8 +25,10 @@ wgmma A  16  | 8 T4, 2 R2, 4 T32  | 2 R1, 4 T1, * R | wgmma, register fragments:
 rows     32  | 8 T4, 2 R1, 4 T32, * R | 4 T1        | the rows of wgmma D, one copy a lane
 mma A    32  | 8 T4, 2 R1         | 4 T1, * R       | fragments of mma.m16n8k4 and m16n8k8, tf32
 mma A    16  | 8 T4, 2 R2         | 2 R1, 4 T1, * R | fragments of mma.m16n8k16
+mma A    8   | 8 T4, 2 R4         | 4 R1, 4 T1, * R | fragments of mma.m16n8k16 and m16n8k32, bytes
 mma B    32  | 8 T4               | 4 T1, * R       | fragments of mma.m16n8k4 and m16n8k8, tf32
 mma B    16  | 8 T4               | 2 R1, 4 T1, * R | fragments of mma.m16n8k16
+mma B    8   | 8 T4               | 4 R1, 4 T1, * R | fragments of mma.m16n8k16 and m16n8k32, bytes
 mma D    32  | 8 T4, 2 R2         | 2 R1, 4 T1      | fragments of mma.m16n8k8 and m16n8k16
 """
 

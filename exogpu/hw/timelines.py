@@ -45,8 +45,8 @@ ORDINARY: Final = "cuda_in_order"
 """The timeline of an Arrive on a flag: flags order ordinary accesses, and what these have been
 told."""
 
-AFTER_FLAG: Final = frozenset({ORDINARY, "cuda_temporal"})
-"""The timelines of an Await of a flag."""
+AFTER_FLAG: Final = frozenset({ORDINARY, "cuda_temporal", "cuda_generic_and_async"})
+"""The timelines of an Await of a flag; after the last one, the async proxy is told too."""
 
 ONLY_BEFORE: Final[dict[str, str]] = {"wgmma_fence_1": "wgmma_fence_2"}
 """First timelines that order without completing: what each may stand before, in a Fence alone."""

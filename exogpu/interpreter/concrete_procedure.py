@@ -21,6 +21,7 @@ from exogpu.analysis.inline import inline
 from exogpu.diagnostics.errors import Diagnostic, ExoGpuError
 from exogpu.interpreter.values import Array
 from exogpu.ir import nodes as ir
+from exogpu.ir.contracts import contract_text
 from exogpu.ir.types import Sym
 from exogpu.ir.walk import evaluate, holds, map_blocks, substitute, substitute_bool, walk
 
@@ -67,20 +68,24 @@ def without_loads(proc: ir.Proc, sizes: Mapping[Sym, int], arrays: Mapping[Sym, 
 
 def breach(contract: ir.Contract, array: Array) -> str:
     """Describes the place at which a contract does not hold of an array; empty if it holds."""
-    name, elements = contract.array.name, np.asarray(array, np.int64).reshape(-1)
+    elements = np.asarray(array, np.int64).reshape(-1)
+    meant = np.arange(len(elements))
+    if contract.least is not None:
+        meant = meant[elements >= contract.least]
     if contract.kind == "monotone":
-        below = np.flatnonzero(elements[1:] < elements[:-1])
-        if not len(below):
-            return ""
-        first, second = int(below[0]), int(below[0]) + 1
+        (wrong,) = np.nonzero(elements[meant][1:] < elements[meant][:-1])
     else:
-        order = np.argsort(elements, kind="stable")
-        same = np.flatnonzero(elements[order][1:] == elements[order][:-1])
-        if not len(same):
-            return ""
-        first, second = int(order[same[0]]), int(order[same[0] + 1])
-    what = [f"{name}[{at}] = {int(elements[at])}" for at in (first, second)]
-    return f"{contract.kind}({name}) does not hold: {' and '.join(what)}"
+        meant = meant[np.argsort(elements[meant], kind="stable")]
+        (wrong,) = np.nonzero(elements[meant][1:] == elements[meant][:-1])
+    if not len(wrong):
+        return ""
+    name = contract.array.name
+    what = []
+    for at in meant[wrong[0] : wrong[0] + 2]:
+        index = ", ".join(str(i) for i in np.unravel_index(at, np.shape(array)))
+        what.append(f"{name}[{index}] = {int(elements[at])}")
+    text = contract_text(contract.kind, name, contract.least)
+    return f"{text} does not hold: {' and '.join(what)}"
 
 
 def _loads(stmt: ir.Stmt) -> bool:

@@ -515,11 +515,14 @@ Param: TypeAlias = ControlParam | DataParam
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """`assert monotone(array)`: no element is less than the one before it;
-    `assert injective(array)`: no two elements are equal.  Of an array of one dimension."""
+    """`assert monotone(array)`: no element is less than the one before it, of one dimension;
+    `assert injective(array)`: no two elements are equal.  With `where >= 0` it is about the
+    elements alone that are at least 0."""
 
     kind: Literal["monotone", "injective"]
     array: types.Sym
+    least: int | None = None
+    """The least element that it is about; None: it is about all."""
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from exogpu.ir import nodes as ir
 from exogpu.ir import render
+from exogpu.ir.contracts import contract_text
 from exogpu.ir.types import CollUnit, DataMemory, DataType, Sym
 from exogpu.ir.walk import accesses, control_variables
 
@@ -50,7 +51,9 @@ def print_proc(proc: ir.Proc) -> str:
     names = _Names()
     lines = ["@proc", f"def {_signature(proc, names)}:"]
     lines += [f"    assert {render.condition(p, names)}" for p in proc.preconditions]
-    lines += [f"    assert {one.kind}({names(one.array)})" for one in proc.contracts]
+    lines += [
+        f"    assert {contract_text(c.kind, names(c.array), c.least)}" for c in proc.contracts
+    ]
     lines += _block(proc.body, names, 1)
     return "\n".join(lines) + "\n"
 

@@ -156,6 +156,24 @@ def substitute_access(access: ir.Access, values: Mapping[Sym, ir.CExpr]) -> ir.A
     return replace(access, coords=coords)
 
 
+def map_reads(expr: ir.DExpr, change: Callable[[ir.Read], ir.DExpr]) -> ir.DExpr:
+    """The expression with its reads changed."""
+    match expr:
+        case ir.Const():
+            return expr
+        case ir.Read():
+            return change(expr)
+        case ir.BinOp():
+            left, right = map_reads(expr.left, change), map_reads(expr.right, change)
+            return replace(expr, left=left, right=right)
+        case ir.Negate():
+            return replace(expr, term=map_reads(expr.term, change))
+        case ir.Apply():
+            return replace(expr, arguments=tuple(map_reads(a, change) for a in expr.arguments))
+        case _:
+            assert_never(expr)
+
+
 def is_whole(coord: ir.Coord, name: Sym, single: frozenset[Sym] = frozenset()) -> bool:
     """Returns whether a coordinate is `s` or `s : s + 1` of a variable; `single` are always 0."""
     if isinstance(coord, ir.Point):

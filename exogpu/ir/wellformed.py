@@ -37,8 +37,10 @@ def flaws(proc: ir.Proc, *, inlined: bool = False) -> Iterator[str]:
     controls = frozenset(p.name for p in proc.params if not isinstance(p, ir.DataParam))
     ranks = {p.name: len(p.shape) for p in proc.params if isinstance(p, ir.DataParam)}
     for contract in proc.contracts:
-        if ranks.get(contract.array) != 1:
-            yield f"{contract.array} has a contract and is no parameter of one dimension"
+        if not ranks.get(contract.array):
+            yield f"{contract.array} has a contract and is no parameter with elements"
+        elif contract.kind == "monotone" and ranks[contract.array] != 1:
+            yield f"{contract.array} is monotone and has not one dimension"
     for param in proc.params:
         for extent in param.shape if isinstance(param, ir.DataParam) else ():
             yield from _unknown(control_variables(extent), controls, f"extent of {param.name}")

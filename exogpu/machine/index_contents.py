@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 from exogpu.amir.nodes import Block, Guard, Loop, Op, Program
 from exogpu.amir.walk import operations
 from exogpu.ir import nodes as ir
+from exogpu.ir.contracts import is_meant
 from exogpu.ir.types import Sym
 from exogpu.ir.walk import evaluate, holds
 
@@ -105,8 +106,11 @@ class _Choosing:
         self.values = {p.name: sizes[p.name.name] for p in program.params}
         self.shapes = _shapes(program, self.values)
         self.kinds: dict[Sym, set[str]] = {name: set() for name in self.shapes}
+        self.least: dict[Sym, int | None] = {}
+        """The least elements that the contracts of an array are about."""
         for one in program.contracts:
             self.kinds.get(one.array, set()).add(one.kind)
+            self.least[one.array] = one.least
         self.known: dict[Sym, dict[int, int]] = {name: {} for name in self.shapes}
         self.above = {op for op in operations(program.body) if _loads_inside(op)}
 
@@ -132,14 +136,22 @@ class _Choosing:
         at = evaluate(position(source, self.shapes[source.name]), self.values)
         known, kinds = self.known[source.name], self.kinds[source.name]
         if at not in known:
+            least = self.least.get(source.name)
+            meant = {n: v for n, v in known.items() if is_meant(v, least)}
+            first, last = lo, hi  # of the values that the contracts are about
             if "monotone" in kinds:
-                steep = int("injective" in kinds)  # each is greater than the one before it
-                below = (v + steep * (at - n) for n, v in known.items() if n < at)
-                above = (v - steep * (n - at) for n, v in known.items() if n > at)
-                lo, hi = max([lo, *below]), min([hi, *above])
-            taken = {*known.values()} if "injective" in kinds else set()
-            free = (v for v in self.choice(lo, hi) if v not in taken) if lo <= hi else iter(())
-            found = next(free, None)
+                # Of all elements, each is greater than the one before it.
+                steep = int("injective" in kinds and least is None)
+                below = (v + steep * (at - n) for n, v in meant.items() if n < at)
+                above = (v - steep * (n - at) for n, v in meant.items() if n > at)
+                first, last = max([lo, *below]), min([hi, *above])
+            taken = {*meant.values()} if "injective" in kinds else set()
+
+            def is_admitted(value: int) -> bool:
+                return not is_meant(value, least) or (first <= value <= last and value not in taken)
+
+            begin, end = (first, last) if least is None else (lo, hi)
+            found = next(filter(is_admitted, self.choice(begin, end) if begin <= end else ()), None)
             if found is None:
                 raise _TrappedError
             known[at] = found
@@ -150,7 +162,9 @@ class _Choosing:
     def contents(self) -> dict[str, tuple[int, ...]]:
         """Returns the chosen values, with values that the contracts admit in all other elements."""
         return {
-            name.name: tuple(_filled(prod(shape), self.known[name], self.kinds[name]))
+            name.name: tuple(
+                _filled(prod(shape), self.known[name], self.kinds[name], self.least.get(name))
+            )
             for name, shape in self.shapes.items()
         }
 
@@ -162,7 +176,12 @@ def _loads_inside(op: Op) -> bool:
     return own or any(isinstance(o, Loop) and o.source is not None for o in operations(op.body))
 
 
-def _filled(count: int, known: Mapping[int, int], kinds: set[str]) -> Iterator[int]:
+def _filled(
+    count: int, known: Mapping[int, int], kinds: set[str], least: int | None
+) -> Iterator[int]:
+    if least is not None:  # no contract is about what is less
+        yield from (known.get(at, least - 1) for at in range(count))
+        return
     first = min(known, default=0)
     last, steep = known.get(first, 0), int(kinds == {"monotone", "injective"})
     last -= steep * (first + 1)

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from exogpu.diagnostics.derivation_context import step_callback
 from exogpu.diagnostics.errors import NOWHERE, Diagnostic, ExoGpuError
+from exogpu.ir.contracts import contract_text
 from exogpu.ir.nodes import CallProc, For, Loaded, Proc, Slot, Stmt
 from exogpu.ir.printer import print_proc
 from exogpu.ir.walk import walk
@@ -66,7 +67,7 @@ def loaded_said(proc: Proc) -> str:
         if isinstance(stmt, CallProc) and (said := loaded_said(stmt.proc)):
             return said
     for one in proc.contracts:
-        return f"{proc.name} assumes {one.kind}({one.array.name})"
+        return f"{proc.name} assumes {contract_text(one.kind, one.array.name, one.least)}"
     return ""
 
 

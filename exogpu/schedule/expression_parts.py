@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from exogpu.ir import nodes as ir
 from exogpu.ir.render import data
-from exogpu.ir.walk import reads
+from exogpu.ir.walk import map_reads, reads
 from exogpu.schedule import rewrite
 
 Where: TypeAlias = tuple[int, ...]
@@ -166,7 +166,7 @@ def map_control(stmt: ir.Stmt, change: Change) -> ir.Stmt:
             def map_read(one: ir.Read) -> ir.Read:
                 return replace(one, access=access(one.access))
 
-            value = rewrite.map_reads(stmt.value, map_read)
+            value = map_reads(stmt.value, map_read)
             return replace(stmt, target=access(stmt.target), value=value)
         case ir.CallInstr() | ir.CallProc():
             return replace(stmt, arguments=tuple(map(argument, stmt.arguments)))

@@ -13,7 +13,7 @@ from typing import TypeAlias, assert_never
 
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import Sym
-from exogpu.ir.walk import blocks, substitute, substitute_access, substitute_bool
+from exogpu.ir.walk import blocks, map_reads, substitute, substitute_access, substitute_bool
 from exogpu.schedule.argument_types import Schedulable
 
 Step: TypeAlias = tuple[str, int]
@@ -330,24 +330,6 @@ class _Copies:
 
     def value(self, expr: ir.DExpr) -> ir.DExpr:
         return map_reads(expr, lambda read: replace(read, access=self.access(read.access)))
-
-
-def map_reads(expr: ir.DExpr, change: Callable[[ir.Read], ir.DExpr]) -> ir.DExpr:
-    """The expression with its reads changed."""
-    match expr:
-        case ir.Const():
-            return expr
-        case ir.Read():
-            return change(expr)
-        case ir.BinOp():
-            left, right = map_reads(expr.left, change), map_reads(expr.right, change)
-            return replace(expr, left=left, right=right)
-        case ir.Negate():
-            return replace(expr, term=map_reads(expr.term, change))
-        case ir.Apply():
-            return replace(expr, arguments=tuple(map_reads(a, change) for a in expr.arguments))
-        case _:
-            assert_never(expr)
 
 
 def composed(origin: Origin, values: Mapping[Sym, ir.CExpr]) -> Origin:

@@ -237,7 +237,9 @@ def _check_timelines(step: _Step, policy: Policy) -> None:
     launch."""
     op = step.op
     if "pre" in op:
-        before = {(tl.transitive, _short(tl.sets_under(policy).full)) for tl in SYNC_TIMELINES.values()}
+        before = {
+            (tl.transitive, _short(tl.sets_under(policy).full)) for tl in SYNC_TIMELINES.values()
+        }
         if op["op"] == "Fence":  # one stands before a launch
             stream = SYNC_TIMELINES["cuda_stream_sync"].sets_under(policy).full
             before |= {(True, _short(stream | {QualTL.CPU})), (True, ())}

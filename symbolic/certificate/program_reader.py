@@ -213,7 +213,7 @@ class _Reader:
             self._block(found["body"]),
             Policy(found["policy"]),
             tuple(
-                ir.Contract(one["kind"], self._sym(one["array"]))
+                ir.Contract(one["kind"], self._sym(one["array"]), one.get("least"))
                 for one in found.get("contracts", ())
             ),
             self._imported(),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from exogpu.ir.contracts import contract_text
 from exogpu.ir.types import BarrierMechanism
 from exogpu.symbolic.certificate.strict_json import malformed
 
@@ -316,7 +317,10 @@ def assumed(program: Mapping[str, Any], operations: Iterable[Mapping[str, Any]])
     These are contracts such as `monotone(offsets)`, the assumptions of a kernel's import, and the
     elements that need not have been written, as `uninit(scores)`.
     """
-    contracts = [f"{one['kind']}({one['array']})" for one in program.get("contracts", ())]
+    contracts = [
+        contract_text(one["kind"], one["array"], one.get("least"))
+        for one in program.get("contracts", ())
+    ]
     imported = program.get("imported", {}).get("assumptions", ())
     uninit = (op["access"]["variable"] for op in operations if op.get("uninit"))
     return [*contracts, *imported, *dict.fromkeys(f"uninit({name})" for name in uninit)]
@@ -328,12 +332,12 @@ def check_loads(
     contracts: Iterable[Mapping[str, Any]],
 ) -> None:
     """A value is loaded from data that nothing writes, which is read there; contracts are of data
-    of one dimension, that nothing writes either.  What is loaded has a name of its own, since an
-    operation reads loads that are beside it, too.  Raises MalformedError."""
+    that nothing writes either, an order of one dimension.  What is loaded has a name of its own,
+    since an operation reads loads that are beside it, too.  Raises MalformedError."""
     declared = {one["name"]: one for one in variables}
     loaded = [op for op in operations if op.get("mode") == "loaded"]
     for one in contracts:
-        if len(declared[one["array"]]["shape"]) != 1:
+        if one["kind"] == "monotone" and len(declared[one["array"]]["shape"]) != 1:
             malformed("contracts", f"{one['array']} has not one dimension")
     arrays = {op["source"]["variable"] for op in loaded} | {one["array"] for one in contracts}
     read = set()

@@ -129,11 +129,19 @@ def _imported(value: object, where: str) -> None:
 
 
 def _contracts(value: object, where: str) -> None:
-    """Some, none of them twice."""
-    a_list(an_object(kind=one_of(["monotone", "injective"]), array=NAME))(value, where)
+    """Some, none of them twice, those of an array about the same elements."""
+    a_list(_contract)(value, where)
     assert isinstance(value, list)
+    if len({(one["array"], one.get("least")) for one in value}) > len({c["array"] for c in value}):
+        malformed(where, "two of an array are about other elements")
     if not value or len({(one["kind"], one["array"]) for one in value}) < len(value):
         malformed(where, "there are none, or one stands twice")
+
+
+def _contract(value: object, where: str) -> None:
+    some = isinstance(value, dict) and "least" in value
+    least = {"least": integer_between(-(1 << 63), (1 << 63) - 1)} if some else {}
+    fields(where, value, kind=one_of(["monotone", "injective"]), array=NAME, **least)
 
 
 def _shapes(program: Mapping[str, Any], scope: Scope) -> None:

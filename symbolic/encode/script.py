@@ -43,9 +43,10 @@ class Loads:
         self.placed = placed
         self._values: dict[Sym, list[tuple[_Value, tuple[str, ...]]]] = {}
         """By array, with the texts of element and value."""
-        self._contracts: dict[Sym, list[str]] = {}
+        self._contracts: dict[Sym, dict[str, int | None]] = {}
+        """By array, the contracts and the least elements that they are about."""
         for one in placed.program.contracts:
-            self._contracts.setdefault(one.array, []).append(one.kind)
+            self._contracts.setdefault(one.array, {})[one.kind] = one.least
 
     def copy(self) -> Loads:
         """The same values, for another script that speaks of them."""
@@ -112,18 +113,28 @@ class Loads:
     def _related(self, name: Sym, one: _Value, new: _Value) -> Iterator[tuple[ir.BExpr, ir.BExpr]]:
         """Yields premises and conclusions that relate two values of an array."""
         said = [(_same_element(one, new), formulas.equal(one.value, new.value))]
-        kinds = self._contracts.get(name, ())
-        for kind in kinds:
+        kinds = self._contracts.get(name, {})
+        for kind, bound in kinds.items():
             if kind == "injective":
-                said.append((formulas.equal(one.value, new.value), _same_element(one, new)))
+                equal = formulas.equal(one.value, new.value)
+                said.append((_and_meant(equal, bound, one), _same_element(one, new)))
                 continue
             for left, right in ((one, new), (new, one)):
                 (first,), (second,) = left.element, right.element
                 least = left.value
-                if "injective" in kinds:  # each element is greater than the one before it
+                if "injective" in kinds and bound is None:  # each is greater than the one before
                     least = ir.Add(least, ir.Sub(second, first))
-                said.append((formulas.at_most(first, second), formulas.at_most(least, right.value)))
+                premise = _and_meant(formulas.at_most(first, second), bound, left, right)
+                said.append((premise, formulas.at_most(least, right.value)))
         return ((premise, conclusion) for premise, conclusion in said if premise != formulas.FALSE)
+
+
+def _and_meant(premise: ir.BExpr, bound: int | None, *values: _Value) -> ir.BExpr:
+    """The premise, of elements that a contract is about."""
+    if bound is None:
+        return premise
+    meant = (formulas.at_most(ir.Int(bound), one.value) for one in values)
+    return formulas.conjunction_of((premise, *meant))
 
 
 def _same_element(one: _Value, other: _Value) -> ir.BExpr:

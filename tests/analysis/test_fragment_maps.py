@@ -68,6 +68,17 @@ def below(found, count):
     return lambda t, i: (64 * (i // count) + found(t, i % count)[0], found(t, i % count)[1])
 
 
+def a_of_mma_8(t, i):
+    """mma.m16n8k32 and m16n8k16 of .s8, A."""
+    row = t // 4 if i < 4 or 8 <= i < 12 else t // 4 + 8
+    return row, t % 4 * 4 + (i & 3) + (0 if i < 8 else 16)
+
+
+def b_of_mma_8(t, i):
+    """mma.m16n8k32 and m16n8k16 of .s8, B, whose columns are the rows of the N x K tile."""
+    return t // 4, t % 4 * 4 + (i & 3) + (0 if i < 4 else 16)
+
+
 TILES = {
     "wgmma D 64x8": (memories.Sm90_RmemMatrixD(64, 8), "f32", (64, 8), accumulator_of_wgmma),
     "wgmma D 64x256": (memories.Sm90_RmemMatrixD(64, 256), "f32", (64, 256), accumulator_of_wgmma),
@@ -86,6 +97,9 @@ TILES = {
     "mma A bf16": (memories.Sm80_RmemMatrixA(16, 16), "bf16", (16, 16), a_of_mma_16),
     "mma A tf32": (memories.Sm80_RmemMatrixA(16, 8), "f32", (16, 8), a_of_mma_32),
     "mma A tf32 short": (memories.Sm80_RmemMatrixA(16, 4), "f32", (16, 4), a_of_mma_32),
+    "mma A i8": (memories.Sm80_RmemMatrixA(16, 32), "i8", (16, 32), a_of_mma_8),
+    "mma A ui8 short": (memories.Sm80_RmemMatrixA(16, 16), "ui8", (16, 16), a_of_mma_8),
+    "mma B i8": (memories.Sm80_RmemMatrixB(8, 32), "i8", (8, 32), b_of_mma_8),
     "mma B f16": (memories.Sm80_RmemMatrixB(8, 16), "f16", (8, 16), b_of_mma_16),
     "mma B tf32": (memories.Sm80_RmemMatrixB(8, 8), "f32", (8, 8), b_of_mma_32),
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from exogpu import proc
+from exogpu import Procedure, proc
+from exogpu.hw.timelines import SYNC_TIMELINES
+from exogpu.ir.types import SyncTL
+from exogpu.isa.sm90 import Sm90_tma_load
 
 
 @proc
@@ -91,7 +94,46 @@ def twice(T: size, x: f32[T, 32] @ CudaGmemLinear, y: f32[T, 32] @ CudaGmemLinea
                     y[t, i] = a[t, 32 + i]
 
 
-KERNELS = (total, chain, by_roles, twice)
+def make_loaded(timeline: SyncTL) -> Procedure:
+    """As chain; TMA loads what the task before wrote, if the Await tells the async proxy of it."""
+
+    @proc
+    def loaded(T: size, x: f32[T, 32] @ CudaGmemLinear, y: f32[T, 32] @ CudaGmemLinear):
+        ready: barrier[T] @ CudaFlag
+        y_map = y[:, :] @ Sm90_tensorMap(0, 1, 32)
+        with CudaDeviceFunction(blockDim=32):
+            for t in cuda_tasks(0, T):
+                tile: f32[1, 32] @ CudaSmemLinear
+                full: barrier @ CudaMbarrier
+                for i in cuda_threads(0, 32, unit=cuda_thread):
+                    y[t, i] = x[t, i]
+                if t > 0:
+                    Await(ready[t - 1], timeline, 0)
+                    for w in cuda_threads(0, 1, unit=cuda_warp):
+                        (
+                            Sm90_tma_load(
+                                tile[:, :],
+                                y_map[t - 1 : t, :],
+                                rows=1,
+                                cols=32,
+                                box=(1, 32),
+                                swizzle=0,
+                            )
+                            >> full
+                        )
+                    Arrive(cuda_temporal) >> full
+                    Await(full, cuda_in_order, ~0)
+                    for i in cuda_threads(0, 32, unit=cuda_thread):
+                        y[t, i] += tile[0, 31 - i]
+                Arrive(cuda_in_order) >> ready[t]
+                Fence(cuda_in_order, cuda_generic_and_async)
+
+    return loaded
+
+
+loaded = make_loaded(SYNC_TIMELINES["cuda_generic_and_async"])
+
+KERNELS = (total, chain, by_roles, twice, loaded)
 
 
 @proc

@@ -21,6 +21,7 @@ SHIM = """
 #define __host__
 #define __forceinline__ inline
 #define __restrict__
+#define __grid_constant__
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
 struct Index { unsigned x, y, z; };

@@ -65,6 +65,25 @@ def test_the_iterators_of_unrolled_loops_and_of_threads_are_no_addresses(tmp_pat
     assert made(text, tmp_path).emit()[0].addressed == ()
 
 
+def test_the_thread_is_an_address() -> None:
+    """One in four of a thread's own registers; and of those that it has for its half, none."""
+
+    @proc
+    def chosen(x: f32[32] @ CudaGmemLinear):
+        with CudaDeviceFunction(blockDim=32):
+            for task in cuda_tasks(0, 1):
+                for t in cuda_threads(0, 32, unit=cuda_thread):
+                    r: f32[4]
+                    half: f32[4]
+                    for j in seq(0, 4):
+                        r[j] = x[j]
+                        half[(32 * j + t) / 32] = x[4 + j]
+                    x[t] = r[t % 4] + half[t / 32]
+
+    (found,) = chosen.emit(unchecked=True)[0].addressed
+    assert found.message.startswith("r is in local memory") and "index has t" in found.message
+
+
 def test_a_window_tells_where_it_is_made() -> None:
     @proc
     def windows(K: size, y: f32[32, 16] @ CudaGmemLinear):

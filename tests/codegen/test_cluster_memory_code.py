@@ -16,7 +16,7 @@ from exogpu import proc
 from exogpu.api import Procedure
 from exogpu.frontend.instructions import InstructionTemplate
 from exogpu.hw.memories import CudaSmemCluster
-from exogpu.isa import cuda, f8, ldmatrix, mn_major, rows, sm80, sm90
+from exogpu.isa import cuda, f8, i8, ldmatrix, mn_major, rows, sm80, sm90
 from exogpu.isa.cuda import cuda_atomic_add, cuda_load, cuda_store
 from exogpu.isa.sm80 import Sm80_cp_async_copy
 
@@ -138,7 +138,7 @@ def test_an_access_is_of_the_own_part_where_all_of_its_instances_are() -> None:
 def test_which_instructions_take_any_ctas_memory() -> None:
     """Those of which each thread uses a generic address; a table that is thought over by hand."""
     found = set()
-    for module in (cuda, sm80, sm90, ldmatrix, mn_major, rows, f8):
+    for module in (cuda, sm80, sm90, ldmatrix, mn_major, rows, f8, i8):
         for name, one in vars(module).items():
             if isinstance(one, InstructionTemplate):
                 asked = re.findall(r"@ (\w+)", ast.unparse(one.source.function.args))

@@ -149,19 +149,23 @@ def test_a_pipeline_of_as_many_steps_as_memory_says(emulated):
 
 
 @pytest.mark.parametrize(
-    ("kind", "elements", "said"),
+    ("kind", "elements", "said", "least"),
     [
-        ("monotone", [], ""),
-        ("monotone", [4], ""),
-        ("monotone", [-3, -3, 0, 9], ""),
-        ("monotone", [0, 5, 4, 3], "a[1] is 5, and a[2] is 4"),
-        ("injective", [], ""),
-        ("injective", [9, -9, 0], ""),
-        ("injective", [1, 2, 3, 2, 1], "a[1] and a[3] are 2"),
+        ("injective", [-1, 4, -1, 3], "", 0),
+        ("injective", [-1, 4, -1, 3, 4], "a[1] and a[4] are 4", 0),
+        ("monotone", [0, -1, 0, -1, 2], "", 0),
+        ("monotone", [1, -1, 0, -1, 2], "a[0] is 1, and a[2] is 0", 0),
+        ("monotone", [], "", None),
+        ("monotone", [4], "", None),
+        ("monotone", [-3, -3, 0, 9], "", None),
+        ("monotone", [0, 5, 4, 3], "a[1] is 5, and a[2] is 4", None),
+        ("injective", [], "", None),
+        ("injective", [9, -9, 0], "", None),
+        ("injective", [1, 2, 3, 2, 1], "a[1] and a[3] are 2", None),
     ],
 )
-def test_the_first_elements_that_break_a_contract(kind, elements, said):
-    assert broken_elements(Contract(kind, "a"), elements) == said
+def test_the_first_elements_that_break_a_contract(kind, elements, said, least):
+    assert broken_elements(Contract(kind, "a", least), elements) == said
 
 
 @pytest.fixture
@@ -236,7 +240,7 @@ def test_a_line_that_the_manifest_does_not_have():
 def test_arrays_that_no_launch_writes_alone_have_a_contract_in_c():
     made = emit_of(make_spans(i32))
     assert "spans_i32_check_contracts(" in made.host.header
-    assert 'check("offsets", false, offsets, elements({G + 1})' in made.host.source
+    assert 'check("offsets", false, INT64_MIN, offsets, elements({G + 1})' in made.host.source
     assert "check_contracts" not in emit_of(ring).host.header
 
 

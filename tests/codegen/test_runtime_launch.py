@@ -221,7 +221,7 @@ def test_sm_80_code_runs_on_later_chips_of_its_generation(use):
 
 def test_what_only_the_c_function_does_is_told():
     manifest = {"name": "p", "arch": "sm_90a", "parameters": [], "preconditions": []}
-    with pytest.raises(LaunchError, match=r"libp\.so by `exogpu compile --so`.*p_launch"):
+    with pytest.raises(LaunchError, match=r"make libp\.so .*by `exogpu compile --so`"):
         Kernel({**manifest, "steps": [{"op": "host"}]}, b"")()
 
 

@@ -48,6 +48,7 @@ def kernel(body: str, parameters: str = PARAMETERS) -> str:
 
 WORKS = {
     "a control value has a name": "i = 256 * b + t\nx[i] = 0.0\n",
+    "an integer has a name": "i0 = 4 * 64\nx[i0 * b + t] = 0.0\n",
     "several names in an unrolled loop": "for i, d in enumerate((0, 0)):\n    x[256 * b + t] = d\n",
     "nested ones": "for i, (c, d) in enumerate([(1, 2)]):\n    x[256 * b + t] = c + d\n",
     "names of a dictionary": "for n, c in {'a': 1}.items():\n    x[256 * b + t] = c\n",
@@ -65,7 +66,8 @@ REFUSED = {
     "i = blockIdx.x * 256 + threadIdx.x": ("P102", 13, "for b in cuda_tasks(0, n)"),
     "i = t\ni = i + 1": ("T201", 14, "give another one another name"),
     "for s in (0,):\n    s += 1": ("P102", 14, "s: f32 @ CudaRmem"),
-    "n = 4 * 64": ("P102", 13, "outside of the procedure"),
+    "n = 0.5": ("P102", 13, "outside of the procedure"),
+    "acc = 0\nacc += x[0]": ("P102", 14, "acc: f32 @ CudaRmem"),
     "acc = 0.0": ("P102", 13, "acc: f32"),
     "acc: float32 @ CudaRmem": ("T211", 13, "write f32"),
     "acc: f32 @ CudaRmen": ("P102", 13, "did you mean CudaRmem?"),

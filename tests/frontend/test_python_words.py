@@ -35,9 +35,9 @@ MISTAKES = [
     ("y[m, t] = x[m, t % 8 << 3]", "write (t % 8) * 8", "y[m, t] = x[m, (t % 8) * 8]"),
     ("y[m, t] = x[m, int(t / 2)]", "write t / 2: a division rounds down", "y[m, t] = x[m, t / 2]"),
     (
-        "y[m, t] = x[m, min(t, 31)]",
-        "write if t < 31: with t, and in its else 31",
-        "if t < 31:\n    y[m, t] = x[m, t]\nelse:\n    y[m, t] = x[m, 31]",
+        "for i in seq(0, max(m, 31)):\n    y[m, t] = 0.0",
+        "write if 31 < m: with m, and in its else 31",
+        "for i in seq(0, min(m, 31)):\n    y[m, t] = 0.0",
     ),
     ("y[m, t] = math.exp(x[m, t])", "write exp(...)", "y[m, t] = exp(x[m, t])"),
     ("y[m, t] = __expf(x[m, t])", "write fast_exp(x)", "y[m, t] = fast_exp(x[m, t])"),

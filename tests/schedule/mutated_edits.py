@@ -11,8 +11,8 @@ from steps import data
 from exogpu import ExoGpuError
 from exogpu.interpreter import elementwise
 from exogpu.ir.nodes import Add, Assign, Block, CExpr, For, If, Int, Point, Proc, Reduce, Stmt
-from exogpu.ir.walk import blocks, walk
-from exogpu.schedule.rewrite import Copy, Image, Rewrite, map_reads
+from exogpu.ir.walk import blocks, map_reads, walk
+from exogpu.schedule.rewrite import Copy, Image, Rewrite
 
 
 def mutations(edit: Rewrite) -> Iterator[Rewrite]:

@@ -16,11 +16,11 @@ from exogpu.frontend.instructions import InstructionTemplate
 from exogpu.gpu_trial.instruction_kernels import NotTried, copies_alone, program, variants
 from exogpu.gpu_trial.pool import Result
 from exogpu.gpu_trial.run_data import at_sizes
-from exogpu.isa import cuda, f8, ldmatrix, mn_major, sm80, sm90
+from exogpu.isa import cuda, f8, i8, ldmatrix, mn_major, sm80, sm90
 
 CATALOGUE = {
     name: (value, module.__name__)
-    for module in (cuda, sm80, sm90, mn_major, f8, ldmatrix)
+    for module in (cuda, sm80, sm90, mn_major, f8, i8, ldmatrix)
     for name, value in vars(module).items()
     if isinstance(value, InstructionTemplate)
 }

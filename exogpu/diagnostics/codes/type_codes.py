@@ -352,8 +352,9 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "T252": (
         "this is no contract of an array",
         "`assert monotone(offsets)` says that no element is less than the one before it, "
-        "`assert injective(perm)` that no two are equal.  Of a parameter of i32 or i64 with one "
-        "dimension, in global memory; that is where indices are loaded from.",
+        "`assert injective(perm)` that no two are equal.  With `where >= 0` behind the array it is "
+        "said of elements that are at least 0.  Of a parameter of i32 or i64 in global memory, "
+        "where indices are loaded from; an order is of one dimension.",
         "assert monotone(x)  # x: f32[8] @ CudaGmemLinear",
         "assert monotone(rows)  # rows: i32[8] @ CudaGmemLinear",
     ),
@@ -376,8 +377,8 @@ TYPES: Final[dict[str, tuple[str, str, str, str]]] = {
     "T275": (
         "a flag is signalled or awaited on another timeline than it orders",
         "A flag is a count in global memory: an Arrive releases ordinary accesses of its CTA, with "
-        "what these have waited for, and an Await acquires them.  What is asynchronous is waited "
-        "for before, within the CTA.",
+        "what these have waited for, and an Await acquires them, for TMA too on "
+        "`cuda_generic_and_async`.  What is asynchronous is waited for before, within the CTA.",
         "Arrive(tma_to_gmem_async) >> ready",
         "Await(stores, cuda_in_order, 0)  # the commit group of the TMA stores\n"
         "Arrive(cuda_in_order) >> ready",

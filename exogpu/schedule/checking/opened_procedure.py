@@ -21,9 +21,9 @@ from exogpu.ir import nodes as ir
 from exogpu.ir.render import identifier, isl_cond
 from exogpu.ir.scalars import Constant
 from exogpu.ir.types import Sym
-from exogpu.ir.walk import reads, substitute, substitute_access, substitute_bool
+from exogpu.ir.walk import map_reads, reads, substitute, substitute_access, substitute_bool
 from exogpu.schedule.checking import statement_model
-from exogpu.schedule.rewrite import Reading, Site, map_reads
+from exogpu.schedule.rewrite import Reading, Site
 
 
 def program(

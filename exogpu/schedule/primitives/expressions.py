@@ -9,7 +9,7 @@ from exogpu.ir import nodes as ir
 from exogpu.ir.render import control
 from exogpu.ir.scalars import assigned_scalar
 from exogpu.ir.types import DataMemory, DataType, Sym
-from exogpu.ir.walk import reads
+from exogpu.ir.walk import map_reads, reads
 from exogpu.schedule import expression_parts, rewrite
 from exogpu.schedule.cursors import header
 from exogpu.schedule.index_text import control_scope, read_control, read_data, tidy_access
@@ -238,7 +238,7 @@ def _part_to_keep(
 
 
 def _tidied(expr: ir.DExpr) -> ir.DExpr:
-    return rewrite.map_reads(expr, lambda read: ir.Read(tidy_access(read.access)))
+    return map_reads(expr, lambda read: ir.Read(tidy_access(read.access)))
 
 
 def _replace_expression(expr: ir.DExpr, bound: ir.DExpr, scalar: ir.Read) -> ir.DExpr:

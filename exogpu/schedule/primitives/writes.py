@@ -8,7 +8,7 @@ from operator import is_
 
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import DataType, Sym
-from exogpu.ir.walk import blocks, control_variables, map_blocks, reads, walk
+from exogpu.ir.walk import blocks, control_variables, map_blocks, map_reads, reads, walk
 from exogpu.schedule import rewrite
 from exogpu.schedule.index_text import tidy_access
 from exogpu.schedule.primitive import Unfit, first_of, path_of, primitive
@@ -193,7 +193,7 @@ class _Inlined:
         return (alloc, first, new)
 
     def replace_reads(self, value: ir.DExpr, new: ir.DExpr) -> ir.DExpr:
-        return rewrite.map_reads(
+        return map_reads(
             value, lambda read: new if tidy_access(read.access) == self.target else read
         )
 

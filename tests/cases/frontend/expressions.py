@@ -22,6 +22,14 @@ def control_expressions(M: size, N: size, i: index, x: f32[M, N]):
         x[j, 0:1] = 0  # expect: T207
         x[j, 0:N:2] = 0  # expect: P108
         x[j if M else 0, 0] = 0  # expect: T204
+        x[min(j, M - 1), max(0, -j)] = 0
+        x[min(j), 0] = 0  # expect: T204
+        w = x[min(j, 3), :]  # expect: T204
+        y: f32[min(j, 3)]  # expect: T204
+        for k in seq(0, max(j, 3)):  # expect: T204
+            x[k, 0] = 0
+        for k in seq(0, min(j, 3) + 1):  # expect: T204
+            x[k, 0] = 0
         if 0 <= j < N and not (j == 3 or j != M):
             x[j, 0] = 1
         if x[0, 0] > 0:  # expect: T201

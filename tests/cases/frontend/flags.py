@@ -22,7 +22,8 @@ def flags(n: size, x: f32[n] @ CudaGmemLinear):
             Arrive(cuda_temporal) >> ready[m]  # expect: T275
             Await(ready[m], cuda_in_order)
             Await(ready[m], cuda_temporal, 0)
-            Await(ready[m], cuda_generic_and_async, 0)  # expect: T275
+            Await(ready[m], cuda_generic_and_async, 0)
+            Await(ready[m], tma_to_smem_async, 0)  # expect: T275
             Await(ready[m], cuda_in_order, 1)  # expect: T241
             Await(ready[m], cuda_in_order, ~0)  # expect: T241
             Await(ready[0:2], cuda_in_order, 0)  # expect: T240

@@ -30,7 +30,10 @@ def misused(N: size, rows: i32[N] @ CudaGmemLinear, x: f32[N] @ CudaGmemLinear, 
     assert monotone(N)  # expect: T252
     assert injective(h)  # expect: T252
     assert injective(rows, rows)  # expect: T252
+    assert injective(rows, where <= 0)  # expect: T252
+    assert injective(rows, where >= N)  # expect: T252
     assert monotone(rows)
+    assert injective(rows, where >= 0)  # expect: T252
     assert injective(rows)
     assert monotone(rows)  # expect: T252
     with CudaDeviceFunction(blockDim=32):

@@ -24,7 +24,10 @@ def forms(M: size, x: f32[M]):
     free(x)  # expect: S307
     x  # expect: P119
     print(x)  # expect: P111
-    undefined = 3  # expect: P102
+    undefined = 3.0  # expect: P102
+    three = TWO + 1
+    x[three] = 1.0
+    three = 4  # expect: P102
     for i in range(TWO):
         x[i] = i
     for i in range(M):  # expect: P117
