@@ -184,7 +184,7 @@ MUTANTS = {
     "the other slot": ("column_sums", instead(r"(add\.s32 \t%r\d+, %r\d+), 2048;", r"\1, 1024;")),
     "copies of 8 bytes": ("column_sums", instead(r"(cp\.async\.c)g([^;]*), 16;", r"\1a\2, 8;")),
     "turns by 3": ("column_sums", instead(r"(add\.s32 \t%r\d+, %r\d+), 8;", r"\1, 12;")),
-    "the ring twice as long": ("ring", instead(r"(and\.b32 [^;]*), 1024;", r"\1, 2048;")),
+    "the ring twice as long": ("ring", instead(r"(and\.b32 [^;]*), 1024;", r"\1, 2048;", 1)),
     "four turns that count for three": (
         "ring",
         instead(r"add\.s32 \t(%r\d+), \1, 4;", r"add.s32 \t\1, \1, 3;"),
