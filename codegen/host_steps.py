@@ -262,10 +262,18 @@ def _launch(made: Kernel, names: Mapping[Sym, str]) -> Json:
         "tasks": counts,
         "fits": [*map(control_json, made.limits), *map(_product, made.distances)],
         "arguments": arguments,
+        **({"shared": [_shared_place(*one) for one in made.shared]} if made.shared else {}),
         **({"dependent": True} if made.dependent else {}),
         **({"together": True} if made.together else {}),
         **({"level": True} if made.level else {}),
     }
+
+
+def _shared_place(variable: Storage, offset: int) -> Json:
+    """Returns the place of a shared variable, which a validation of the PTX reads."""
+    swizzle: dict[str, Json] = {"swizzle": variable.swizzle} if variable.swizzle else {}
+    place: dict[str, Json] = {"dtype": variable.dtype.value, "offset": offset, **swizzle}
+    return {"name": variable.name.name, **place}
 
 
 def _memset(

@@ -62,6 +62,8 @@ class Kernel:
     """The limits of sizes: values that must fit `int`, beside the sizes themselves."""
     distances: tuple[tuple[ir.CExpr, ...], ...]
     """Extents whose product must."""
+    shared: tuple[tuple[codegen_storage.Storage, int], ...] = ()
+    """The shared variables in the order of their allocation, with their byte offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,7 @@ def kernel(
         all(task_order.level(nest, order, source_.storage, launch.cluster_dim) for nest in nests),
         fits_int32.limits(control, ranges, launch.span),
         fits_int32.distances(control, ranges, launch.span),
+        tuple((source_.storage[n], shared.offsets[n]) for n in shared.order),
     )
 
 

@@ -276,6 +276,8 @@ class SharedLayout:
     offsets: Mapping[Sym, int]
     size: int
     ends: Mapping[Sym, int]
+    order: tuple[Sym, ...]
+    """The variables in the order of their allocation."""
 
     def overlap(self, a: Sym, b: Sym) -> bool:
         """Tests whether two variables have bytes in common."""
@@ -300,7 +302,8 @@ def layout(
     machine checks that for all threads that may use the bytes (decision `shared-lifetime`).
     """
     placed: list[tuple[_Live, int]] = []
-    for live in sorted(_lifetimes(launch, storage), key=lambda v: (-v.alignment, v.begin)):
+    lifetimes = _lifetimes(launch, storage)
+    for live in sorted(lifetimes, key=lambda v: (-v.alignment, v.begin)):
         busy = sorted(
             (at, at + other.size)
             for other, at in placed
@@ -316,6 +319,7 @@ def layout(
         {live.name: at for live, at in placed},
         size,
         {live.name: at + live.size for live, at in placed},
+        tuple(live.name for live in lifetimes),
     )
 
 

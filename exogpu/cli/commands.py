@@ -21,6 +21,7 @@ import typer
 from exogpu.cli import exit_handler as handler
 from exogpu.cli import options as cli_options
 from exogpu.cli.doctor import draw_findings, examine, exogpu_version
+from exogpu.cli.validate_command import validate_command
 from exogpu.diagnostics.codes import CODES
 from exogpu.diagnostics.errors import ExoGpuError
 from exogpu.diagnostics.verdict import Policy
@@ -287,6 +288,9 @@ def recheck_command(
     elif any(line.is_readable for line in lines):
         console().print(draw_scope(lines), end="")
     raise typer.Exit(handler.worst({line.status for line in lines}))
+
+
+app.command("validate")(validate_command)
 
 
 @app.command("why")

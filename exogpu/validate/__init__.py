@@ -1,0 +1,1 @@
+"""Translation validation: whether PTX performs what the program of the abstract machine says."""

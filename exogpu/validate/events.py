@@ -1,0 +1,57 @@
+"""Events of a thread, which others can see: accesses of memory, and synchronisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from exogpu.amir import nodes as amir
+from exogpu.ir.types import Sym
+from exogpu.solvers import bitvectors as bv
+
+Space: TypeAlias = Literal["global", "shared"]
+
+Kind: TypeAlias = Literal["ordinary", "cp.async"]
+"""Who carries out an access: the thread itself, or cp.async for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Adjacent bytes that an instruction reads or writes."""
+
+    write: bool
+    space: Space
+    kind: Kind
+    address: bv.Term
+    """Its first byte: 64 bits of a global address, 32 of a shared one."""
+    bytes: int
+    value: bv.Term | None = None
+    """The value that an ordinary store writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """A synchronisation, with numbers that are constants of the instruction."""
+
+    word: str
+    numbers: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join([self.word, *map(str, self.numbers)])
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """An access that the program makes, and the operation that it comes from."""
+
+    access: Access
+    variable: Sym
+    origin: amir.Origin
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedSync:
+    """A synchronisation that the program asks for."""
+
+    sync: Sync
+    origin: amir.Origin

@@ -1,0 +1,352 @@
+"""Loops of PTX, for any number of turns, and the exploration of the paths between their heads.
+
+A loop is entered once, with its registers unknown.  What is known of them is an invariant: those
+that a turn changes by a constant follow from a count of turns, and so does the counter of a loop
+of the program; of bounds and remainders those are known that hold at first and after each turn.
+A turn of PTX may be several of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from exogpu.amir import nodes as amir
+from exogpu.ir.types import Sym
+from exogpu.solvers import bitvectors as bv
+from exogpu.validate.control_flow import Loop
+from exogpu.validate.cursor import Test
+from exogpu.validate.product import Product
+from exogpu.validate.refusals import NotValidatedError, refusal_of
+from exogpu.validate.thread_state import State, merged
+from exogpu.validate.turn_steps import Steps, steps_of
+
+TURNS: Final = (1, 2, 4, 8, 3, 5, 6, 7, 16)
+"""Numbers of turns of the program that one of PTX may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """A loop of PTX as it is entered: what is unknown, and what is claimed to be invariant."""
+
+    state: State
+    """As it was before the loop."""
+    steps: Steps
+    loop: amir.Loop
+    counter: Sym
+    """The counter of the program's loop."""
+    turns: int
+    """Turns of the program in one of PTX; 0 of tasks, which go on by the number of CTAs."""
+    count: bv.Term
+    """The turns of PTX so far, in 32 bits; of tasks, the number of the task."""
+    inside: State
+    """At the begin of any turn."""
+
+
+@dataclass(slots=True)
+class Exploration:
+    """The execution of all paths of a kernel."""
+
+    product: Product
+    paths: int = 0
+    _first: NotValidatedError | None = field(default=None)
+
+    def run(self, state: State) -> None:
+        """Executes the kernel.  Raises NotValidatedError where it is not the program."""
+        flow = self.product.kernel.flow
+        leaving = self._explore(frozenset(flow.order), [(0, state)], None)
+        if leaving[0]:
+            raise refusal_of("a way out of the kernel")
+
+    def _explore(
+        self, region: frozenset[int], start: Sequence[tuple[int, State]], head: int | None
+    ) -> tuple[list[tuple[int, State]], list[State]]:
+        """The states that leave the region, and those that come back to its head."""
+        flow = self.product.kernel.flow
+        waiting: dict[int, list[State]] = {}
+        for block, state in start:
+            waiting.setdefault(block, []).append(state)
+        exits: list[tuple[int, State]] = []
+        back: list[State] = []
+        begins = head
+        while waiting:
+            block = min(waiting, key=lambda one: flow.order[one])
+            states = waiting.pop(block)
+            if len(states) > 1:
+                states = merged([self.product.settled(one) for one in states], flow.live[block])
+            for state in states:
+                if block in flow.loops and block != begins:
+                    reached = self._loop(flow.loops[block], state)
+                else:
+                    reached = list(self.product.run_block(block, state))
+                for target, after in reached:
+                    if target == head:
+                        back.append(after)
+                    elif target in region:
+                        waiting.setdefault(target, []).append(after)
+                    else:
+                        exits.append((target, after))
+                self.paths += not reached
+            begins = None
+        return exits, back
+
+    # --- one loop ---------------------------------------------------------------------------
+
+    def _loop(self, loop: Loop, state: State) -> list[tuple[int, State]]:
+        """The states behind a loop.
+
+        Raises NotValidatedError, with the reason of the attempt that came furthest.
+        """
+        failed: NotValidatedError | None = None
+        furthest = -1
+        for entered in self._attempts(loop, state):
+            before = self.product.events
+            try:
+                return self._run_turns(loop, entered)
+            except NotValidatedError as error:
+                events = self.product.events - before
+                if events > furthest:
+                    failed, furthest = error, events
+        first = self.product.kernel.flow.code[loop.head][0]
+        raise failed or refusal_of(
+            "a loop of PTX without one of the program", first.text, first.line
+        )
+
+    def _attempts(self, loop: Loop, state: State) -> Iterator[Entered]:
+        """The loops of the program that a loop of PTX may be, with the turns that it may be."""
+        for aligned in self._alignments(state):
+            if any(one.access.write for one in aligned.pending) or aligned.syncs:
+                continue
+            aligned = replace(aligned, pending=())
+            steps = steps_of(self.product, loop, aligned)
+            if not aligned.cursor.loops:
+                continue
+            program_loop, counter = aligned.cursor.loops[-1]
+            if program_loop in self.product.kernel.walker.nests:
+                yield self._enter(loop, aligned, steps, program_loop, counter, 0)
+            else:
+                for turns in self._likely(aligned, steps, counter):
+                    yield self._enter(loop, aligned, steps, program_loop, counter, turns)
+
+    def _alignments(self, state: State) -> Iterator[State]:
+        """The places of the program at which a loop of PTX may begin: before tests that are
+        decided, and behind them."""
+        state = self.product.settled(state)
+        while True:
+            yield state
+            if not state.cursor.frames or not isinstance(state.cursor.frames[-1], Test):
+                return
+            found = self.product.kernel.walker.tested(state.cursor, self.product.decide(state))
+            if found is None:
+                return
+            state = self.product.settled(replace(state, cursor=found[0]).assuming(*found[1]))
+
+    def _likely(self, state: State, steps: Steps, counter: Sym) -> list[int]:
+        """The turns: those by which a register counts that has the value of the program's counter;
+        where there is none, those of any register, and others."""
+        value = bv.part(state.cursor.env[counter], 0, 32)
+        equal = [
+            step
+            for name, step in steps.constant.items()
+            if 0 < step <= TURNS[-1]
+            and bv.width(state.registers[name]) == 32
+            and self.product.follows(state, bv.equal(state.registers[name], value))
+        ]
+        if equal:
+            return list(dict.fromkeys(equal))
+        others = [abs(step) for step in steps.constant.values() if 0 < abs(step) <= TURNS[-1]]
+        return list(dict.fromkeys((*others, *TURNS)))
+
+    def _enter(
+        self,
+        loop: Loop,
+        state: State,
+        steps: Steps,
+        program_loop: amir.Loop,
+        counter: Sym,
+        turns: int,
+    ) -> Entered:
+        """A loop at the begin of any of its turns."""
+        first = state.cursor.env[counter]
+        if turns:
+            count = bv.fresh("turns", 32)
+            counted = first + bv.extend(count, 64, signed=True) * bv.constant(turns, 64)
+            passed = count
+        else:
+            count = bv.fresh("task", 32)
+            counted, passed = bv.extend(count, 64, signed=True), bv.fresh("turns", 32)
+        registers = dict(state.registers)
+        for name in loop.written:
+            old = registers.pop(name, None)
+            if old is None or name not in self.product.kernel.flow.live[loop.head]:
+                continue
+            if bv.is_formula(old):
+                registers[name] = bv.fresh_truth("truth")
+            elif name in steps.constant:
+                by = bv.constant(steps.constant[name], bv.width(old))
+                registers[name] = bv.simplified(old + _wide(passed, old) * by)
+            elif name in steps.with_tasks and not turns:
+                by = bv.constant(steps.with_tasks[name], bv.width(old))
+                ahead = count - bv.part(first, 0, 32)
+                registers[name] = bv.simplified(old + _wide(ahead, old) * by)
+            else:
+                registers[name] = bv.fresh("any", bv.width(old))
+        env = {**state.cursor.env, counter: bv.simplified(counted)}
+        nest = self.product.kernel.walker.nests.get(program_loop)
+        facts: tuple[bv.Formula, ...] = ()
+        if nest is not None:
+            iterators, facts = nest.iterators(env)
+            env |= iterators
+        cursor = replace(state.cursor, env=env)
+        inside = replace(state, registers=registers, cursor=cursor).assuming(*facts)
+        return Entered(state, steps, program_loop, counter, turns, count, inside)
+
+    def _run_turns(self, loop: Loop, entered: Entered) -> list[tuple[int, State]]:
+        """The states behind the loop, once an invariant has been found."""
+        held = [
+            name
+            for name, claim in self._claims(loop, entered, entered.state).items()
+            if self.product.follows(entered.state, claim)
+        ]
+        while True:
+            claims = self._claims(loop, entered, entered.inside)
+            inside = entered.inside.assuming(*(claims[name] for name in held))
+            exits, back = self._explore(loop.blocks, [(loop.head, inside)], loop.head)
+            ends = [self._come_back(entered, one) for one in back]
+            lost = {
+                name
+                for one in ends
+                for name, claim in self._claims(loop, entered, one).items()
+                if name in held and not self.product.follows(one, claim)
+            }
+            if not lost:
+                for one in ends:
+                    self._check_turn(loop, entered, one)
+                return exits
+            held = [name for name in held if name not in lost]
+
+    def _come_back(self, entered: Entered, state: State) -> State:
+        """The state behind a turn, with its cursor where the turn began."""
+        if state.syncs:
+            raise self.product.failure("a turn ends within a statement", None, entered.loop.origin)
+        state = self.product.settled(state)
+        for _ in range(TURNS[-1]):
+            if state.cursor.place == entered.inside.cursor.place:
+                break
+            if not state.cursor.frames or not isinstance(state.cursor.frames[-1], Test):
+                break
+            found = self.product.kernel.walker.tested(state.cursor, self.product.decide(state))
+            if found is None:
+                break
+            state = self.product.settled(replace(state, cursor=found[0]).assuming(*found[1]))
+        if state.cursor.place != entered.inside.cursor.place:
+            op = self.product.kernel.walker.operation(state.cursor) if state.cursor.frames else None
+            raise self.product.failure(
+                "a turn of the loop of PTX ends at another place of the program",
+                None,
+                entered.loop.origin if op is None else op.origin,
+            )
+        for wanted in state.pending:
+            if wanted.access.write:
+                raise self.product.failure("a write of the program is missing", None, wanted.origin)
+        return replace(state, pending=())
+
+    def _check_turn(self, loop: Loop, entered: Entered, state: State) -> None:
+        """Refuses a turn behind which the state is not that of a later turn."""
+        one = bv.constant(1, 32)
+        counted = state.cursor.env[entered.counter]
+        if entered.turns:
+            after = entered.count + one
+            first = entered.state.cursor.env[entered.counter]
+            wide = bv.extend(after, 64, signed=True)
+            wanted = first + wide * bv.constant(entered.turns, 64)
+        else:
+            after = bv.part(counted, 0, 32)
+            wanted = bv.extend(after, 64, signed=True)
+        if not self.product.follows(state, bv.equal(counted, wanted)):
+            raise self.product.failure(
+                "a turn of PTX is not as many of the program", None, entered.loop.origin
+            )
+        for name in entered.inside.cursor.counters:
+            same = bv.equal(state.cursor.env[name], entered.inside.cursor.env[name])
+            if name != entered.counter and not self.product.follows(state, same):
+                raise self.product.failure(
+                    f"a turn goes on with another {name.name}", None, entered.loop.origin
+                )
+        for register, before in entered.inside.registers.items():
+            if register not in loop.written or register not in state.registers:
+                continue
+            now = state.registers[register]
+            old = entered.state.registers[register]
+            if register in entered.steps.constant:
+                by = bv.constant(entered.steps.constant[register], bv.width(old))
+            elif register in entered.steps.with_tasks and not entered.turns:
+                ahead = after - entered.count
+                by = bv.constant(entered.steps.with_tasks[register], bv.width(old)) * _wide(
+                    ahead, old
+                )
+            else:
+                continue
+            if not self.product.follows(state, bv.equal(now, before + by)):
+                raise refusal_of(f"{register} does not follow the loop's counter")
+
+    def _claims(self, loop: Loop, entered: Entered, state: State) -> Mapping[str, bv.Formula]:
+        """The claims that may be invariant, as they read in a state, by name."""
+        walker = self.product.kernel.walker
+        counted = state.cursor.env[entered.counter]
+        first = entered.state.cursor.env[entered.counter]
+        end = walker.end(state.cursor, entered.loop)
+        most = bv.constant((1 << 31) - 1, 64)
+        found = {
+            "first <= counter": bv.compare("le", first, counted),
+            "counter <= end": bv.compare("le", counted, end),
+            "counter < end": bv.compare("lt", counted, end),
+            "counter fits": bv.compare("le", counted, most),
+        }
+        for name, old in entered.state.registers.items():
+            if name not in loop.written or name not in entered.inside.registers:
+                continue
+            if name not in state.registers or bv.is_formula(old) or bv.width(old) != 32:
+                continue
+            now, zero = state.registers[name], bv.constant(0, 32)
+            step = entered.steps.constant.get(name)
+            if step is None and name not in entered.steps.with_tasks:
+                if name in entered.steps.integers:
+                    found[f"0 <= {name}"] = bv.compare("ge", now, zero)
+                continue
+            found[f"0 <= {name}"] = bv.compare("ge", now, zero)
+            if step is not None:
+                found[f"0 < {name}"] = bv.compare("gt", now, zero)
+                word = "ge" if step > 0 else "le"
+                found[f"{name} behind its first"] = bv.compare(word, now, old)
+                found[f"{name} not 0"] = bv.compare("ne", now, zero)
+                if (mask := (step & -step) - 1) > 0:
+                    rest = (now - old) & bv.constant(mask, 32)
+                    found[f"{name} by steps"] = bv.equal(rest, zero)
+        if entered.turns:
+            found |= self._of_count(entered, state)
+        return found
+
+    def _of_count(self, entered: Entered, state: State) -> Mapping[str, bv.Formula]:
+        """The count of turns is not negative, and small."""
+        first = entered.state.cursor.env[entered.counter]
+        passed = state.cursor.env[entered.counter] - first
+        most = bv.constant(((1 << 31) - 1), 64)
+        count: bv.Term = bv.constant(0, 32)
+        if state is not entered.state:
+            count = entered.count if state is entered.inside else entered.count + 1
+        return {
+            "count >= 0": bv.compare("ge", count, bv.constant(0, 32)),
+            "count fits": bv.conjunction(
+                [
+                    bv.compare("le", passed, most),
+                    bv.compare("ge", passed, bv.constant(0, 64)),
+                    bv.compare("le", count, bv.constant(((1 << 31) - 1) // entered.turns, 32)),
+                ]
+            ),
+        }
+
+
+def _wide(count: bv.Term, like: bv.Term) -> bv.Term:
+    return bv.extend(count, bv.width(like), signed=True)
