@@ -1,0 +1,421 @@
+"""Takes a ring that runs on from task to task out of the tasks (decision `ring-steps`).
+
+A cluster executes the body of one loop, again and again, with some tasks and iterators.  Where
+all uses of some resident memory and its barriers stand in that body and read none of these
+iterators, the uses are the same each time.  So they are a loop over steps, of a length of its own:
+how many steps a task has does not matter.
+
+for m in tasks(0, M):                     for step in tasks(0, steps):
+    for k in seq(0, m + 1):                   uses of the ring
+        uses of the ring          ->      for m in tasks(0, M):
+        other accesses                        for k in seq(0, m + 1):
+                                                  other accesses
+
+The two are proved apart, as two launches are: no synchronisation of one orders accesses of the
+other.  What synchronises and serves both, a Fence or a commit group, stands in both.  A group
+begins anew with each step, so that an Await of it waits for no more than it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from exogpu.amir import nodes as amir
+from exogpu.amir.walk import Path, accesses_of, begins_tasks, operations, paths
+from exogpu.diagnostics.hazards import HazardKind
+from exogpu.ir import nodes as ir
+from exogpu.ir.types import BarrierMechanism, Sym
+from exogpu.ir.walk import control_variables, read_by
+
+STEPS: Final = "steps"
+"""The parameter: how many steps a cluster executes."""
+
+STEP: Final = "step"
+
+Variables: TypeAlias = dict[Sym, amir.Variable]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RingSteps:
+    """A ring taken out of its tasks: all that a cluster does with it in a launch."""
+
+    loop: amir.Loop
+    """Over the steps."""
+    before: amir.Block
+    after: amir.Block
+    count: ir.ControlParam
+    around: tuple[amir.Loop | amir.Guard, ...]
+    """The loops and conditions of which each step is an iteration, from those of the tasks on."""
+    copies: tuple[amir.Variable, ...]
+    """The commit groups of a step, and windows of which a barrier alone is told."""
+
+    @property
+    def ops(self) -> amir.Block:
+        """The operations of the launch."""
+        return (*self.before, self.loop, *self.after)
+
+
+def take_rings_out(
+    ops: Sequence[amir.Op], variables: Variables
+) -> tuple[list[RingSteps], list[amir.Op]]:
+    """Returns the rings of a launch that are taken out of its tasks, and what is left of it."""
+    found: list[RingSteps] = []
+    left = list(ops)
+    for names, around in _rings(left, variables):
+        if not _is_needed(around):
+            continue
+        try:
+            made = _Taking(names, around, variables, len(found)).ring(left)
+        except _StaysError:
+            continue
+        found.append(made)
+        left = [op for one in left for op in _left(one, names)]
+    if found and not any(isinstance(op, amir.Alloc) and variables[op.name].resident for op in left):
+        # The Fences before the frees of what resided: nothing else is freed there.
+        left = [op for op in left if not (isinstance(op, amir.Fence) and op.origin.threads)]
+    return found, left
+
+
+class _StaysError(Exception):
+    """A ring is not the same in each step."""
+
+
+# --- rings --------------------------------------------------------------------------------------
+
+
+def _rings(ops: Sequence[amir.Op], variables: Variables) -> Iterator[tuple[frozenset[Sym], Path]]:
+    """Yields the resident variables that belong together, and what is around all their uses in
+    tasks, down to the innermost loop of the program's own."""
+    around: dict[Sym, Path] = {}
+    together: dict[Sym, Sym] = {}
+
+    def leader(name: Sym) -> Sym:
+        while (other := together.setdefault(name, name)) is not name:
+            name = other
+        return name
+
+    nests = tuple(op for op in ops if begins_tasks((op,)))
+    for path in paths(nests):
+        *_, (_, op) = path
+        names = [a.name for a in accesses_of(op) if variables[a.name].resident]
+        names += _slots_read(path, op, variables)
+        if not names:
+            continue
+        for name in names[1:]:
+            together[leader(name)] = leader(names[0])
+        if not _compares_slots(path):
+            loops = _plain(path)
+            for name in names:
+                around[name] = _common(around.get(name, loops), loops)
+    joint: dict[Sym, Path] = {}
+    for name, loops in around.items():
+        first = leader(name)
+        joint[first] = _common(joint.get(first, loops), loops)
+    same: dict[tuple[amir.Op, ...], tuple[Path, set[Sym]]] = {}
+    for name in around:
+        loops = joint[leader(name)]
+        same.setdefault(tuple(op for _, op in loops), (loops, set()))[1].add(name)
+    for loops, members in same.values():
+        yield frozenset(members), loops
+
+
+def _slots_read(path: Path, op: amir.Op, variables: Variables) -> Iterator[Sym]:
+    """Yields the resident barriers whose slots an operation reads."""
+    read = frozenset[Sym]().union(*map(read_by, accesses_of(op)))
+    for _, one in path[:-1]:
+        slot = one.slot if isinstance(one, amir.Loop) and one.iterator in read else None
+        if slot is not None and variables[slot.name].resident:
+            yield slot.name
+
+
+def _compares_slots(path: Path) -> bool:
+    """Tests whether it is a part of what a task requires of slots as it begins."""
+    *_, (_, op) = path
+    return _is_comparison(op) or any(_is_comparison(one) for _, one in path)
+
+
+def _is_comparison(op: amir.Op) -> bool:
+    """Tests whether an operation is a comparison of slots, with the loops that bind them."""
+    while isinstance(op, amir.Loop) and op.slot is not None and len(op.body) == 1:
+        (op,) = op.body
+    return isinstance(op, amir.Require) and op.kind is HazardKind.SLOT
+
+
+def _plain(path: Path) -> Path:
+    """The path down to the last loop of the program's own, or of the tasks, that is in it."""
+    last = 0
+    for at, (_, op) in enumerate(path[:-1]):
+        if isinstance(op, amir.Loop):
+            if op.threads or op.slot is not None:
+                break
+            if op.source is None:
+                last = at + 1
+    return path[:last]
+
+
+def _common(one: Path, other: Path) -> Path:
+    same = 0
+    for (_, left), (_, right) in zip(one, other, strict=False):
+        if left is not right:
+            break
+        same += 1
+    (*_,) = one[:same]
+    return _whole(one[:same])
+
+
+def _whole(path: Path) -> Path:
+    """The path without conditions and loads that come last."""
+    while path:
+        *_, (_, op) = path
+        if isinstance(op, amir.Loop) and op.source is None:
+            return path
+        path = path[:-1]
+    return path
+
+
+def _is_needed(around: Path) -> bool:
+    """Tests whether a ring is in loops of the tasks, of which positions of tasks do not tell the
+    iterations."""
+    told = set[Sym]()
+    depends = False
+    for _, op in around:
+        match op:
+            case amir.Loop(source=ir.Access() as source):
+                if read_by(source) & told:
+                    told.add(op.iterator)
+            case amir.Loop(tasks=True):
+                told.add(op.iterator)
+            case amir.Loop():
+                depends |= bool((control_variables(op.lo) | control_variables(op.hi)) & told)
+            case amir.Guard():
+                depends |= bool(control_variables(op.condition) & told)
+            case _:
+                pass
+    *_, (_, last) = around or ((0, None),)
+    return depends and isinstance(last, amir.Loop) and not last.tasks
+
+
+# --- what is left -------------------------------------------------------------------------------
+
+
+def _left(op: amir.Op, names: frozenset[Sym]) -> Iterator[amir.Op]:
+    """Yields an operation without what it does with a ring."""
+    match op:
+        case amir.Loop(slot=ir.Access() as slot) if slot.name in names:
+            for inner in op.body:
+                yield from _left(inner, names)
+        case amir.Loop() | amir.Guard():
+            body = tuple(one for inner in op.body for one in _left(inner, names))
+            if body:
+                yield op if body == op.body else replace(op, body=body)
+        case amir.Require() if op.kind is HazardKind.SLOT and op.variable in names:
+            return
+        case amir.Alloc() | amir.Release() | amir.CheckBarrier():
+            if op.name not in names:
+                yield op
+        case amir.Record() if op.access.name not in names:
+            of_ring = op.trailing is not None and op.trailing.home.name in names
+            yield replace(op, trailing=None) if of_ring else op
+        case _:
+            if not any(access.name in names for access in accesses_of(op)):
+                yield op
+
+
+# --- steps --------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class _Taking:
+    """Makes the steps of one ring."""
+
+    names: frozenset[Sym]
+    around: Path
+    variables: Variables
+    number: int
+    copies: dict[Sym, amir.Variable] = field(default_factory=dict)
+
+    def ring(self, ops: Sequence[amir.Op]) -> RingSteps:
+        """Raises _StaysError."""
+        loops = tuple(op for _, op in self.around if isinstance(op, amir.Loop | amir.Guard))
+        *_, last = loops
+        assert isinstance(last, amir.Loop)
+        forgotten = frozenset(op.iterator for op in loops if isinstance(op, amir.Loop))
+        task = next(
+            op
+            for loop in loops
+            if isinstance(loop, amir.Loop)
+            for op in loop.body
+            if isinstance(op, amir.IncTaskID)
+        )
+        compared = tuple(self.comparisons(ops))
+        body = tuple(self.block(last.body, forgotten))
+        groups = tuple(
+            amir.Alloc(one.name, last.origin)
+            for one in self.copies.values()
+            if one.mechanism is not None
+        )
+        suffix = self.number or ""
+        count = ir.ControlParam(Sym(f"{STEPS}{suffix}"), "index")
+        loop = amir.Loop(
+            Sym(STEP),
+            ir.Int(0),
+            ir.CVar(count.name),
+            (replace(task), *compared, *groups, *body),
+            last.origin,
+            tasks=True,
+        )
+        at = next(at for at, op in enumerate(ops) if begins_tasks((op,)))
+        return RingSteps(
+            loop,
+            tuple(self.beside(ops[:at])),
+            tuple(self.beside(ops[at + 1 :])),
+            count,
+            loops,
+            tuple(self.copies.values()),
+        )
+
+    def beside(self, ops: Sequence[amir.Op]) -> Iterator[amir.Op]:
+        """Yields what a launch does beside its tasks with the ring."""
+        for op in ops:
+            match op:
+                case amir.Alloc() | amir.Release() | amir.CheckBarrier():
+                    if op.name in self.names:
+                        yield op
+                case amir.Fence() if op.origin.threads is not None:
+                    yield replace(op)
+                case _:
+                    if any(access.name in self.names for access in accesses_of(op)):
+                        yield op
+
+    def comparisons(self, ops: Sequence[amir.Op]) -> Iterator[amir.Op]:
+        """Yields what tasks require of the slots of the ring: each step requires it."""
+        for path in paths(tuple(ops)):
+            *around, (_, op) = path
+            if around and _is_comparison(around[-1][1]):
+                continue
+            inside = (access for one in operations((op,)) for access in accesses_of(one))
+            if _is_comparison(op) and any(access.name in self.names for access in inside):
+                yield _renewed(op)
+
+    def block(self, block: amir.Block, forgotten: frozenset[Sym]) -> Iterator[amir.Op]:
+        """Yields what a block does with the ring; iterators that are forgotten are not read."""
+        for op in block:
+            yield from self.op(op, forgotten)
+
+    def op(self, op: amir.Op, forgotten: frozenset[Sym]) -> Iterator[amir.Op]:
+        match op:
+            case amir.Loop(source=ir.Access()):
+                yield from self.block(op.body, forgotten | {op.iterator})
+            case amir.Loop():
+                if body := tuple(self.block(op.body, forgotten)):
+                    if (control_variables(op.lo) | control_variables(op.hi)) & forgotten:
+                        raise _StaysError
+                    yield replace(op, body=body)
+            case amir.Guard():
+                yield from self.guard(op, forgotten)
+            case amir.Fence():
+                if not _threads_read(op) & forgotten:
+                    yield replace(op)
+            case amir.Arrive(home=home):
+                if home.name in self.names:
+                    yield self.same(op, forgotten)
+                elif self.is_group(home.name):
+                    name = self.copy_of(home.name)
+                    targets = tuple(replace(one, name=name) for one in op.targets)
+                    home = replace(home, name=name)
+                    yield self.same(replace(op, home=home, targets=targets), forgotten)
+            case amir.Await(barrier=barrier):
+                if barrier.name in self.names:
+                    yield self.same(op, forgotten)
+                elif self.is_group(barrier.name):
+                    copy = replace(barrier, name=self.copy_of(barrier.name))
+                    yield self.same(replace(op, barrier=copy), forgotten)
+            case amir.Record() if op.access.name not in self.names:
+                if op.trailing is not None and op.trailing.home.name in self.names:
+                    yield self.same(replace(op, access=self.nothing()), forgotten)
+            case (
+                amir.Record()
+                | amir.Check()
+                | amir.Clear()
+                | amir.Initialise()
+                | amir.CheckInitialised()
+            ):
+                if op.access.name in self.names:
+                    yield self.same(op, forgotten)
+            case _:
+                return
+
+    def guard(self, op: amir.Guard, forgotten: frozenset[Sym]) -> Iterator[amir.Op]:
+        """Yields what is done with the ring under a condition.
+
+        Of one that is forgotten, accesses may happen in each step, and nothing else does.
+        """
+        body = tuple(self.block(op.body, forgotten))
+        if not control_variables(op.condition) & forgotten:
+            if body:
+                yield replace(op, body=body)
+            return
+        for one in operations(body):
+            if isinstance(one, amir.Arrive | amir.Await) and not self.is_copy(one):
+                raise _StaysError
+            if isinstance(one, amir.Record) and one.trailing is not None:
+                raise _StaysError
+        yield from _accesses(body)
+
+    def is_copy(self, op: amir.Arrive | amir.Await) -> bool:
+        """Tests whether it is of the commit group of a step."""
+        return next(accesses_of(op)).name not in self.names
+
+    def same(self, op: amir.Op, forgotten: frozenset[Sym]) -> amir.Op:
+        """The operation, if it is the same in each step.  Raises _StaysError."""
+        read = _threads_read(op).union(*map(read_by, accesses_of(op)))
+        if read & forgotten:
+            raise _StaysError
+        return op
+
+    def is_group(self, name: Sym) -> bool:
+        """Tests whether a barrier is a commit group, of which each thread has its own."""
+        return self.variables[name].mechanism is BarrierMechanism.COMMIT_GROUP
+
+    def copy_of(self, name: Sym) -> Sym:
+        """The commit group of a step."""
+        if name not in self.copies:
+            self.copies[name] = replace(self.variables[name], name=Sym(name.name))
+        return self.copies[name].name
+
+    def nothing(self) -> ir.Access:
+        """A window of a variable that nothing checks, where a barrier alone is told."""
+        name = next((one.name for one in self.copies.values() if one.mechanism is None), None)
+        if name is None:
+            name = Sym("window")
+            self.copies[name] = amir.Variable(name, (), task_local=False)
+        return ir.Access(name, ())
+
+
+def _renewed(op: amir.Op) -> amir.Op:
+    """The same loops of slots as new objects: a loop stands in one place."""
+    if isinstance(op, amir.Loop):
+        return replace(op, body=tuple(_renewed(inner) for inner in op.body))
+    return op
+
+
+def _accesses(block: amir.Block) -> Iterator[amir.Op]:
+    """Yields the accesses of a block that a step may have or not: what is asked and recorded."""
+    for op in block:
+        match op:
+            case amir.Loop() | amir.Guard():
+                if body := tuple(_accesses(op.body)):
+                    yield replace(op, body=body)
+            case amir.Record() | amir.Check() | amir.CheckInitialised():
+                yield op
+            case _:
+                pass
+
+
+def _threads_read(op: amir.Op) -> frozenset[Sym]:
+    """The iterators that tell which threads execute an operation."""
+    threads = op.origin.threads
+    axes = () if threads is None else threads.axes
+    return frozenset[Sym]().union(*(control_variables(axis.offset) for axis in axes))
