@@ -34,6 +34,8 @@ STEPS: Final = "steps"
 
 STEP: Final = "step"
 
+ROUNDS: Final = "rounds"
+
 Variables: TypeAlias = dict[Sym, amir.Variable]
 
 
@@ -46,6 +48,8 @@ class RingSteps:
     before: amir.Block
     after: amir.Block
     count: ir.ControlParam
+    rounds: ir.ControlParam
+    """The most iterations of a loop within a step, of which the step does not tell how many."""
     around: tuple[amir.Loop | amir.Guard, ...]
     """The loops and conditions of which each step is an iteration, from those of the tasks on."""
     copies: tuple[amir.Variable, ...]
@@ -61,21 +65,17 @@ def take_rings_out(
     ops: Sequence[amir.Op], variables: Variables
 ) -> tuple[list[RingSteps], list[amir.Op]]:
     """Returns the rings of a launch that are taken out of its tasks, and what is left of it."""
-    found: list[RingSteps] = []
-    left = list(ops)
-    for names, around in _rings(left, variables):
-        if not _is_needed(around):
-            continue
-        try:
-            made = _Taking(names, around, variables, len(found)).ring(left)
-        except _StaysError:
-            continue
-        found.append(made)
-        left = [op for one in left for op in _left(one, names)]
-    if found and not any(isinstance(op, amir.Alloc) and variables[op.name].resident for op in left):
-        # The Fences before the frees of what resided: nothing else is freed there.
-        left = [op for op in left if not (isinstance(op, amir.Fence) and op.origin.threads)]
-    return found, left
+    rings = tuple(_rings(ops, variables))
+    if not any(_is_needed(around) for _, around in rings):
+        return [], list(ops)
+    try:
+        found = [_Taking(names, around, variables).ring(ops) for names, around in rings]
+    except _StaysError:
+        return [], list(ops)
+    taken = frozenset[Sym]().union(*(names for names, _ in rings))
+    left = [one for op in ops for one in _left(op, taken)]
+    # The Fences before the frees of what resided: nothing else is freed there.
+    return found, [op for op in left if not (isinstance(op, amir.Fence) and op.origin.threads)]
 
 
 class _StaysError(Exception):
@@ -106,7 +106,7 @@ def _rings(ops: Sequence[amir.Op], variables: Variables) -> Iterator[tuple[froze
         for name in names[1:]:
             together[leader(name)] = leader(names[0])
         if not _compares_slots(path):
-            loops = _plain(path)
+            loops = _around(path)
             for name in names:
                 around[name] = _common(around.get(name, loops), loops)
     joint: dict[Sym, Path] = {}
@@ -117,8 +117,14 @@ def _rings(ops: Sequence[amir.Op], variables: Variables) -> Iterator[tuple[froze
     for name in around:
         loops = joint[leader(name)]
         same.setdefault(tuple(op for _, op in loops), (loops, set()))[1].add(name)
+    unused = [
+        op.name
+        for op in ops
+        if isinstance(op, amir.Alloc) and variables[op.name].resident and op.name not in around
+    ]
     for loops, members in same.values():
-        yield frozenset(members), loops
+        yield frozenset((*members, *unused)), loops
+        unused = []
 
 
 def _slots_read(path: Path, op: amir.Op, variables: Variables) -> Iterator[Sym]:
@@ -143,16 +149,15 @@ def _is_comparison(op: amir.Op) -> bool:
     return isinstance(op, amir.Require) and op.kind is HazardKind.SLOT
 
 
-def _plain(path: Path) -> Path:
-    """The path down to the last loop of the program's own, or of the tasks, that is in it."""
-    last = 0
-    for at, (_, op) in enumerate(path[:-1]):
-        if isinstance(op, amir.Loop):
-            if op.threads or op.slot is not None:
-                break
-            if op.source is None:
-                last = at + 1
-    return path[:last]
+def _around(path: Path) -> Path:
+    """The loops, conditions and loads around an operation, outside of loops over threads and of
+    slots."""
+    found: list[tuple[int, amir.Op]] = []
+    for place, op in path[:-1]:
+        if isinstance(op, amir.Loop) and (op.threads or op.slot is not None):
+            break
+        found.append((place, op))
+    return tuple(found)
 
 
 def _common(one: Path, other: Path) -> Path:
@@ -161,25 +166,14 @@ def _common(one: Path, other: Path) -> Path:
         if left is not right:
             break
         same += 1
-    (*_,) = one[:same]
-    return _whole(one[:same])
-
-
-def _whole(path: Path) -> Path:
-    """The path without conditions and loads that come last."""
-    while path:
-        *_, (_, op) = path
-        if isinstance(op, amir.Loop) and op.source is None:
-            return path
-        path = path[:-1]
-    return path
+    return one[:same]
 
 
 def _is_needed(around: Path) -> bool:
     """Tests whether a ring is in loops of the tasks, of which positions of tasks do not tell the
     iterations."""
     told = set[Sym]()
-    depends = False
+    depends = in_loop = False
     for _, op in around:
         match op:
             case amir.Loop(source=ir.Access() as source):
@@ -189,12 +183,12 @@ def _is_needed(around: Path) -> bool:
                 told.add(op.iterator)
             case amir.Loop():
                 depends |= bool((control_variables(op.lo) | control_variables(op.hi)) & told)
-            case amir.Guard():
+                in_loop = True
+            case amir.Guard() if in_loop:
                 depends |= bool(control_variables(op.condition) & told)
             case _:
                 pass
-    *_, (_, last) = around or ((0, None),)
-    return depends and isinstance(last, amir.Loop) and not last.tasks
+    return depends
 
 
 # --- what is left -------------------------------------------------------------------------------
@@ -223,6 +217,10 @@ def _left(op: amir.Op, names: frozenset[Sym]) -> Iterator[amir.Op]:
                 yield op
 
 
+def _rounds() -> ir.ControlParam:
+    return ir.ControlParam(Sym(ROUNDS), "index")
+
+
 # --- steps --------------------------------------------------------------------------------------
 
 
@@ -233,14 +231,13 @@ class _Taking:
     names: frozenset[Sym]
     around: Path
     variables: Variables
-    number: int
+    rounds: ir.ControlParam = field(default_factory=_rounds)
     copies: dict[Sym, amir.Variable] = field(default_factory=dict)
 
     def ring(self, ops: Sequence[amir.Op]) -> RingSteps:
         """Raises _StaysError."""
         loops = tuple(op for _, op in self.around if isinstance(op, amir.Loop | amir.Guard))
         *_, last = loops
-        assert isinstance(last, amir.Loop)
         forgotten = frozenset(op.iterator for op in loops if isinstance(op, amir.Loop))
         task = next(
             op
@@ -256,8 +253,7 @@ class _Taking:
             for one in self.copies.values()
             if one.mechanism is not None
         )
-        suffix = self.number or ""
-        count = ir.ControlParam(Sym(f"{STEPS}{suffix}"), "index")
+        count = ir.ControlParam(Sym(STEPS), "index")
         loop = amir.Loop(
             Sym(STEP),
             ir.Int(0),
@@ -272,6 +268,7 @@ class _Taking:
             tuple(self.beside(ops[:at])),
             tuple(self.beside(ops[at + 1 :])),
             count,
+            self.rounds,
             loops,
             tuple(self.copies.values()),
         )
@@ -308,10 +305,14 @@ class _Taking:
         match op:
             case amir.Loop(source=ir.Access()):
                 yield from self.block(op.body, forgotten | {op.iterator})
+            case amir.Loop(slot=ir.Access() as slot) if slot.name not in self.names:
+                yield from self.block(op.body, forgotten | {op.iterator})
             case amir.Loop():
-                if body := tuple(self.block(op.body, forgotten)):
-                    if (control_variables(op.lo) | control_variables(op.hi)) & forgotten:
-                        raise _StaysError
+                if (control_variables(op.lo) | control_variables(op.hi)) & forgotten:
+                    if body := self.maybe(op.body, forgotten | {op.iterator}):
+                        end = ir.CVar(self.rounds.name)
+                        yield replace(op, lo=ir.Int(0), hi=end, body=body)
+                elif body := tuple(self.block(op.body, forgotten)):
                     yield replace(op, body=body)
             case amir.Guard():
                 yield from self.guard(op, forgotten)
@@ -348,21 +349,22 @@ class _Taking:
                 return
 
     def guard(self, op: amir.Guard, forgotten: frozenset[Sym]) -> Iterator[amir.Op]:
-        """Yields what is done with the ring under a condition.
+        """Yields what is done with the ring under a condition."""
+        if control_variables(op.condition) & forgotten:
+            yield from self.maybe(op.body, forgotten)
+        elif body := tuple(self.block(op.body, forgotten)):
+            yield replace(op, body=body)
 
-        Of one that is forgotten, accesses may happen in each step, and nothing else does.
-        """
-        body = tuple(self.block(op.body, forgotten))
-        if not control_variables(op.condition) & forgotten:
-            if body:
-                yield replace(op, body=body)
-            return
+    def maybe(self, block: amir.Block, forgotten: frozenset[Sym]) -> amir.Block:
+        """What a step may do with the ring, or not: accesses.  Raises _StaysError where it
+        synchronises."""
+        body = tuple(self.block(block, forgotten))
         for one in operations(body):
             if isinstance(one, amir.Arrive | amir.Await) and not self.is_copy(one):
                 raise _StaysError
             if isinstance(one, amir.Record) and one.trailing is not None:
                 raise _StaysError
-        yield from _accesses(body)
+        return tuple(_accesses(body))
 
     def is_copy(self, op: amir.Arrive | amir.Await) -> bool:
         """Tests whether it is of the commit group of a step."""

@@ -70,6 +70,11 @@ class Residence:
     """A ring that was taken out of the tasks: positions are its steps, and there are no tasks."""
 
     @property
+    def params(self) -> tuple[ir.ControlParam, ...]:
+        """The parameters that it adds to the program."""
+        return (self.count,) if self.ring is None else (self.count, self.ring.rounds)
+
+    @property
     def iterators(self) -> frozenset[Sym]:
         """The iterators of the tasks: unknown functions of the position."""
         return frozenset(loop.iterator for loop in self.tasks)
@@ -100,7 +105,7 @@ def positions(program: amir.Program) -> Positions:
     return Positions(
         replace(
             program,
-            params=(*program.params, *(one.count for one in made.found)),
+            params=(*program.params, *(param for one in made.found for param in one.params)),
             preconditions=(*program.preconditions, *(_fit(one) for one in made.found)),
             variables=(*program.variables, *copies),
             body=body,
@@ -233,7 +238,8 @@ def _fit(residence: Residence) -> ir.BExpr:
     none = ir.Compare("<=", count, ir.Int(0))
     some: ir.BExpr = ir.Compare("<=", ir.Int(0), count)
     if residence.ring is not None:
-        return some
+        rounds = ir.CVar(residence.ring.rounds.name)
+        return ir.And(some, ir.Compare("<=", ir.Int(0), rounds))
     factor, others = 1, list[ir.CExpr]()
     for extent in extents(residence):
         if isinstance(extent, ir.Int):

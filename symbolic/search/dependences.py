@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from math import prod
 
-from exogpu.amir.nodes import Check, Clear, Loop, Op, Record
+from exogpu.amir.nodes import Check, Clear, Op, Record
 from exogpu.diagnostics.hazards import HazardKind
 from exogpu.ir.nodes import Access
 from exogpu.ir.render import identifier
@@ -20,7 +19,7 @@ from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.model import always_visible
 from exogpu.symbolic.search.frames import Frame
 from exogpu.symbolic.search.rank_comparisons import SlotPairs
-from exogpu.symbolic.search.ring_sizes import step_counts, steps
+from exogpu.symbolic.search.ring_sizes import step_counts
 from exogpu.symbolic.sites import Site, loads_around, of_tasks
 from exogpu.symbolic.tasks_by_position import extents
 
@@ -189,7 +188,7 @@ def instances(finding: Finding, sizes: Mapping[str, int]) -> Iterator[Instance]:
     `resident-memory`), of one cluster that executes all tasks of their loop in order."""
     frame, check = finding.frame, finding.check
     known = {name: sizes[name.name] for name in frame.model.sizes if name.name in sizes}
-    known |= step_counts(frame.model, sizes)
+    known |= step_counts(frame.model, sizes, finding.kind)
     for residence in frame.model.by_position.residences:
         if residence.ring is None:
             known[residence.count.name] = prod(evaluate(n, known) for n in extents(residence))
@@ -217,22 +216,14 @@ def instances(finding: Finding, sizes: Mapping[str, int]) -> Iterator[Instance]:
 def _executed(
     check: Site, values: dict[Sym, int], sizes: Mapping[Sym, int]
 ) -> tuple[tuple[str, int], ...] | None:
-    """The iterators as the machine has them; None where another task stands at the position than
-    in their order, of one loop."""
+    """The iterators as the machine has them, those within a step of a ring alone; None where
+    another task stands at the position than in their order, of one loop."""
     residence = check.residence
     if residence is None or check.task is None:
         return tuple((name.name, value) for name, value in values.items())
     if residence.ring is not None:
-        at = values.pop(residence.loop.iterator)
-        executed = next(islice(steps(residence.ring, sizes), at, None), None)
-        if executed is None:
-            return None
-        found = [(name.name, value) for name, value in values.items()]
-        loops = [one for one in residence.ring.around if isinstance(one, Loop)]
-        found[residence.depth : residence.depth] = [
-            (one.iterator.name, executed[one.iterator]) for one in loops
-        ]
-        return tuple(found)
+        del values[residence.loop.iterator]
+        return tuple((name.name, value) for name, value in values.items())
     (task,) = residence.tasks
     position = values.pop(residence.loop.iterator) + evaluate(task.lo, {**sizes, **values})
     if values.pop(task.iterator, position) != position:
@@ -273,7 +264,7 @@ def _holds_at_position(finding: Finding, sizes: Mapping[str, int], violation: Vi
     if check.task is not None:
         at, count = residence.depth, len(residence.tasks)
         if residence.ring is not None:
-            count = sum(isinstance(one, Loop) for one in residence.ring.around)
+            count = len(values) + 1 - len(check.iterators)
         tasks = values[at : at + count] if of_tasks(check) else []
         known = [*values[:at], None, *values[at + count :], *tasks]
     else:

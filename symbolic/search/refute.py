@@ -93,13 +93,19 @@ def refute(
 
 def _approximates(findings: Findings) -> bool:
     """Tests whether predicted hazards may be no real ones: slots in nests are compared by order
-    alone, loaded values by ranges, and the number of left-out tasks is unknown."""
+    alone, loaded values by ranges, the number of left-out tasks is unknown, and so are the tasks
+    of a ring's steps."""
     return findings.evidence is not None and approximates(findings.evidence)
 
 
 def approximates(evidence: Evidence) -> bool:
     """The same of what is found from some evidence."""
-    return bool(evidence.model.slots or evidence.model.loads or _leaves_out(evidence))
+    model = evidence.model
+    return bool(model.slots or model.loads or _leaves_out(evidence) or _takes_out(evidence))
+
+
+def _takes_out(evidence: Evidence) -> bool:
+    return any(one.ring is not None for one in evidence.model.by_position.residences)
 
 
 def _leaves_out(evidence: Evidence) -> bool:
@@ -112,6 +118,8 @@ def _known_by_half(findings: Findings) -> str:
             return "values from memory"
         case Evidence() as found if _leaves_out(found):
             return "tasks that are left out"
+        case Evidence() as found if _takes_out(found):
+            return "steps of a ring"
         case _:
             return "slots"
 
@@ -191,7 +199,7 @@ def _smallest_with_steps(
     for sizes in islice(admitted(program), SIZES):
         if sizes is None:
             return None
-        counts = step_counts(finding.frame.model, sizes)
+        counts = step_counts(finding.frame.model, sizes, finding.kind)
         known = {identifier(name): count for name, count in counts.items()}
         known |= {identifier(p.name): sizes[p.name.name] for p in program.params}
         if sizes not in tried and not isl.is_empty(rel.fix_params(finding.failing, known)):

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from exogpu.amir import nodes as amir
+from exogpu.diagnostics.hazards import HazardKind
 from exogpu.ir.types import Sym
 from exogpu.ir.walk import evaluate, holds
 from exogpu.symbolic.model import Placed
@@ -20,6 +21,10 @@ Values: TypeAlias = dict[Sym, int]
 
 MOST: Final = 10_000
 """Steps are counted up to so many."""
+
+
+ROUNDS: Final = 8
+"""Iterations of a loop within a step, of which it is not known how many it has."""
 
 
 def steps(ring: RingSteps, sizes: Mapping[Sym, int]) -> Iterator[Values]:
@@ -44,11 +49,16 @@ def _steps(around: Sequence[amir.Loop | amir.Guard], values: Values) -> Iterator
         yield from _steps(inner, {**values, first.iterator: value})
 
 
-def step_counts(placed: Placed, sizes: Mapping[str, int]) -> dict[Sym, int]:
-    """The number of steps of each ring at sizes, up to `MOST`."""
+def step_counts(
+    placed: Placed, sizes: Mapping[str, int], kind: HazardKind | None = None
+) -> dict[Sym, int]:
+    """The number of steps of each ring at sizes, up to `MOST`, and of rounds; one more for what is
+    required as tasks begin, of which the last may have no steps."""
     known = {p.name: sizes[p.name.name] for p in placed.program.params if p.name.name in sizes}
-    return {
-        one.count.name: sum(1 for _ in islice(steps(one.ring, known), MOST))
-        for one in placed.by_position.residences
-        if one.ring is not None
-    }
+    found: dict[Sym, int] = {}
+    for one in placed.by_position.residences:
+        if one.ring is not None:
+            found[one.count.name] = sum(1 for _ in islice(steps(one.ring, known), MOST))
+            found[one.count.name] += kind is HazardKind.SLOT
+            found[one.ring.rounds.name] = ROUNDS
+    return found
