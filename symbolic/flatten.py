@@ -11,7 +11,7 @@ from exogpu.amir.walk import accesses_of, operations
 from exogpu.ir.affine import from_cexpr
 from exogpu.ir.nodes import Access, BExpr, Compare, Int, Point, Sub
 from exogpu.ir.types import Sym
-from exogpu.ir.walk import control_variables
+from exogpu.ir.walk import control_variables, read_by
 from exogpu.symbolic import sites as symbolic_sites
 from exogpu.symbolic.tasks_by_position import Positions, Residence
 
@@ -127,7 +127,7 @@ def _reads(site: symbolic_sites.Site) -> frozenset[Sym]:
     op = site.op
     found = [control_variables(condition) for _, condition in site.guards]
     found += [control_variables(end) for loop in site.loops for end in (loop.lo, loop.hi)]
-    found += [symbolic_sites.read_by(access) for access in accesses_of(op)]
+    found += [read_by(access) for access in accesses_of(op)]
     threads = op.origin.threads
     found += [control_variables(axis.offset) for axis in (threads.axes if threads else ())]
     if isinstance(op, amir.Loop):
@@ -249,7 +249,7 @@ def _variables_of_task(found: Sequence[symbolic_sites.Site], by_position: Positi
             continue
         name, initialises = site.op.access.name, _initialises(site.op)
         chosen = residence.chosen if name in allocated else ()
-        read = symbolic_sites.read_by(site.op.access) | _guarding(site, chosen)
+        read = read_by(site.op.access) | _guarding(site, chosen)
         if symbolic_sites.read_through(site, read) & residence.iterators or (
             initialises and name not in allocated
         ):
@@ -346,7 +346,7 @@ def _independent(site: symbolic_sites.Site, residence: Residence) -> None:
     if isinstance(site.op, amir.OnWindow):
         accesses = accesses[1:]  # its own, which may tell the task
     for access in accesses:
-        read |= symbolic_sites.read_by(access)
+        read |= read_by(access)
     if symbolic_sites.read_through(site, frozenset(read)) & residence.iterators:
         what = "what is executed, or on which barrier,"
         raise symbolic_sites.UndecidedError(_DEPENDS.format(what), site.op.origin.span)

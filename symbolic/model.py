@@ -103,11 +103,12 @@ class Placed:
             self.by_position = positions(program)
         except (PrivateSlotError, ResidentError) as reason:
             raise UndecidedError(reason.reason, reason.span) from None
+        names = unique_names(program)
         self.program = program = self.by_position.program
         """By positions, where memory resides from task to task."""
         self.sites = sites(self.by_position)
         self.variables: Mapping[Sym, amir.Variable] = {v.name: v for v in program.variables}
-        self.called: Mapping[Sym, str] = unique_names(program)
+        self.called: Mapping[Sym, str] = unique_names(program, names)
         """The one name of each parameter, variable and iterator, as in the program's JSON."""
         self.scopes = self._find_scopes()
         loops = {s.op: s for s in self.sites if isinstance(s.op, amir.Loop)}

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from exogpu.amir import nodes as amir
 from exogpu.amir.walk import accesses_of
 from exogpu.diagnostics.errors import Span
-from exogpu.ir.nodes import Access, BExpr, CExpr, Point
+from exogpu.ir.nodes import Access, BExpr
 from exogpu.ir.types import Sym
-from exogpu.ir.walk import control_variables
+from exogpu.ir.walk import control_variables, read_by
 from exogpu.symbolic.tasks_by_position import Residence
 
 
@@ -133,17 +133,6 @@ def one_cluster(first: Site, second: Site) -> bool:
     """Tests whether both stand in the same launch with resident memory: one cluster executes both,
     whatever the tasks, if the loops around the launch agree."""
     return first.residence is not None and first.residence is second.residence
-
-
-def expressions_of(access: Access) -> Iterator[CExpr]:
-    """The expressions of an access."""
-    for coord in access.coords:
-        yield from (coord.at,) if isinstance(coord, Point) else (coord.lo, coord.hi)
-
-
-def read_by(access: Access) -> frozenset[Sym]:
-    """The control variables of an access."""
-    return frozenset[Sym]().union(*map(control_variables, expressions_of(access)))
 
 
 def variables_of(op: amir.Op) -> Iterator[Sym]:

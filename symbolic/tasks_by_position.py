@@ -37,6 +37,7 @@ from exogpu.diagnostics.errors import Span
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import Sym
 from exogpu.ir.walk import control_variables
+from exogpu.symbolic.ring_steps import RingSteps, take_rings_out
 
 POSITIONS: Final = "positions"
 """The parameter: how many tasks a cluster executes."""
@@ -65,6 +66,13 @@ class Residence:
     count: ir.ControlParam
     chosen: tuple[ir.BExpr, ...] = ()
     """The conditions around all that its tasks do: positions are of tasks in which they hold."""
+    ring: RingSteps | None = None
+    """A ring that was taken out of the tasks: positions are its steps, and there are no tasks."""
+
+    @property
+    def params(self) -> tuple[ir.ControlParam, ...]:
+        """The parameters that it adds to the program."""
+        return (self.count,) if self.ring is None else (self.count, self.ring.rounds)
 
     @property
     def iterators(self) -> frozenset[Sym]:
@@ -88,13 +96,18 @@ def positions(program: amir.Program) -> Positions:
     resident = {variable.name for variable in program.variables if variable.resident}
     if not resident:
         return Positions(program)
-    made = _Positions(resident, {v.name for v in program.variables} - resident - _of_tasks(program))
+    made = _Positions(
+        {variable.name: variable for variable in program.variables},
+        {v.name for v in program.variables} - resident - _of_tasks(program),
+    )
     body = made.block(program.body, 0)
+    copies = (copy for one in made.found if one.ring is not None for copy in one.ring.copies)
     return Positions(
         replace(
             program,
-            params=(*program.params, *(one.count for one in made.found)),
+            params=(*program.params, *(param for one in made.found for param in one.params)),
             preconditions=(*program.preconditions, *(_fit(one) for one in made.found)),
+            variables=(*program.variables, *copies),
             body=body,
         ),
         tuple(made.found),
@@ -110,8 +123,8 @@ def _of_tasks(program: amir.Program) -> set[Sym]:
 
 
 class _Positions:
-    def __init__(self, resident: set[Sym], given: set[Sym]) -> None:
-        self.resident = resident
+    def __init__(self, variables: dict[Sym, amir.Variable], given: set[Sym]) -> None:
+        self.variables = variables
         self.given = given
         """The variables that are allocated around all tasks, or nowhere: arrays of the host and of
         the caller."""
@@ -136,7 +149,24 @@ class _Positions:
 
     def launch(self, ops: Sequence[amir.Op], depth: int) -> list[amir.Op]:
         """Rewrites the operations between two Fences at CPU scope."""
-        allocs = [op for op in ops if isinstance(op, amir.Alloc) and op.name in self.resident]
+        if not self.allocs(ops):
+            return list(ops)
+        rings, left = take_rings_out(ops, self.variables)
+        made: list[amir.Op] = []
+        for ring in rings:
+            residence = Residence(ring.loop, (), depth, ring.count, ring=ring)
+            self.found.append(residence)
+            self.beside |= dict.fromkeys((*ring.before, *ring.after), residence)
+            made += ring.ops
+        return [*made, *self.tasks(left, depth)]
+
+    def allocs(self, ops: Sequence[amir.Op]) -> list[amir.Alloc]:
+        """The allocations of what resides."""
+        return [op for op in ops if isinstance(op, amir.Alloc) and self.variables[op.name].resident]
+
+    def tasks(self, ops: Sequence[amir.Op], depth: int) -> list[amir.Op]:
+        """Rewrites a launch without the rings that are taken out of its tasks."""
+        allocs = self.allocs(ops)
         if not allocs:
             return list(ops)
         match [op for op in ops if begins_tasks((op,))]:
@@ -145,7 +175,7 @@ class _Positions:
             case _:
                 why = "what resides serves other than one nest of cuda_tasks loops"
                 raise ResidentError(why, allocs[0].origin.span)
-        number = len(self.found)
+        number = sum(one.ring is None for one in self.found)
         count = ir.ControlParam(Sym(f"{POSITIONS}{number or ''}"), "index")
         loop = amir.Loop(
             Sym(POSITION), ir.Int(0), ir.CVar(count.name), (nest,), nest.origin, tasks=True
@@ -207,6 +237,9 @@ def _fit(residence: Residence) -> ir.BExpr:
     count = ir.CVar(residence.count.name)
     none = ir.Compare("<=", count, ir.Int(0))
     some: ir.BExpr = ir.Compare("<=", ir.Int(0), count)
+    if residence.ring is not None:
+        rounds = ir.CVar(residence.ring.rounds.name)
+        return ir.And(some, ir.Compare("<=", ir.Int(0), rounds))
     factor, others = 1, list[ir.CExpr]()
     for extent in extents(residence):
         if isinstance(extent, ir.Int):

@@ -25,7 +25,7 @@ from exogpu.codegen.toolchain import CompileError
 from exogpu.gpu_trial.pool import pack
 from exogpu.gpu_trial.run_data import write_packed
 from exogpu.ir.printer import print_proc
-from exogpu.symbolic.search.smallest_sizes import admitted
+from exogpu.symbolic.search.admitted_sizes import admitted
 
 AMONG = 40
 """Admitted sizes that are looked at: the first, the last, and one between are run."""

@@ -65,10 +65,11 @@ def assumptions(program: amir.Program) -> tuple[str, ...]:
     return (*program.assumptions, *dict.fromkeys(f"uninit({names[op.access.name]})" for op in ops))
 
 
-def unique_names(program: amir.Program) -> Names:
-    """A name for each parameter, variable and iterator, in the order of the program."""
-    found: dict[Sym, str] = {}
-    taken: set[str] = set()
+def unique_names(program: amir.Program, known: Names | None = None) -> Names:
+    """A name for each parameter, variable and iterator, in the order of the program, after those
+    that are known."""
+    found: dict[Sym, str] = {**(known or {})}
+    taken = set(found.values())
     for sym in _symbols(program):
         name, count = sym.name, 1
         while name in taken or not is_free(name):

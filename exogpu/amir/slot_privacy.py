@@ -29,7 +29,7 @@ from exogpu.diagnostics.errors import Span
 from exogpu.diagnostics.hazards import HazardKind
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import Sym
-from exogpu.ir.walk import control_variables, is_whole, substitute_bool
+from exogpu.ir.walk import control_variables, is_whole, read_by, substitute_bool
 
 
 class PrivateSlotError(ValueError):
@@ -251,18 +251,18 @@ def _numbers(op: amir.Op) -> Iterator[tuple[str, frozenset[Sym]]]:
             yield "bounds a loop", control_variables(op.lo) | control_variables(op.hi)
             for one in (op.slot, op.source):
                 if one is not None:
-                    yield f"indexes {one.name}", _all_read(one)
+                    yield f"indexes {one.name}", read_by(one)
         case amir.Guard():
             yield "is a condition", control_variables(op.condition)
         case amir.Record():
             if op.trailing is not None:
                 for one in (op.trailing.home, *op.trailing.targets):
-                    yield f"indexes {one.name}", _all_read(one)
+                    yield f"indexes {one.name}", read_by(one)
         case amir.Arrive():
             for one in (op.home, *op.targets):
-                yield f"indexes {one.name}", _all_read(one)
+                yield f"indexes {one.name}", read_by(one)
         case amir.Await():
-            yield f"indexes {op.barrier.name}", _all_read(op.barrier)
+            yield f"indexes {op.barrier.name}", read_by(op.barrier)
         case (
             amir.Alloc()
             | amir.Release()
@@ -274,10 +274,6 @@ def _numbers(op: amir.Op) -> Iterator[tuple[str, frozenset[Sym]]]:
             return
         case amir.Check() | amir.Clear() | amir.Initialise() | amir.CheckInitialised():
             return
-
-
-def _all_read(access: ir.Access) -> frozenset[Sym]:
-    return frozenset[Sym]().union(*map(_variables_read, access.coords))
 
 
 # --- what has to be required of it ------------------------------------------------------------

@@ -17,9 +17,9 @@ from exogpu.analysis.thread_names import group_kind
 from exogpu.analysis.threadmap import ThreadAxis, ThreadMap, threads_of
 from exogpu.explain import edits
 from exogpu.hw.timelines import ONLY_BEFORE, SYNC_TIMELINES
-from exogpu.ir.nodes import Access, CExpr, CVar, Int, Point
+from exogpu.ir.nodes import Access, CVar, Int, Point
 from exogpu.ir.types import BarrierMechanism, Sym, SyncTL
-from exogpu.ir.walk import control_variables, substitute_access
+from exogpu.ir.walk import control_variables, read_by, substitute_access
 from exogpu.machine.observer import Violation
 
 Sync = TypeVar("Sync", bound=amir.Fence | amir.Arrive | amir.Await)
@@ -215,7 +215,7 @@ def _renamed(op: amir.Op, known: set[Sym], named: Mapping[str, CVar]) -> amir.Op
     barrier = _barrier_of(op)
     if barrier is None:
         return op
-    others = {n: named[n.name] for n in _read_by(barrier) - known if n.name in named}
+    others = {n: named[n.name] for n in read_by(barrier) - known if n.name in named}
     if not others:
         return op
     match op:
@@ -433,13 +433,6 @@ def _barrier_of(op: amir.Op) -> Access | None:
             return None
 
 
-def _read_by(access: Access) -> frozenset[Sym]:
-    expressions: list[CExpr] = []
-    for coord in access.coords:
-        expressions += [coord.at] if isinstance(coord, Point) else [coord.lo, coord.hi]
-    return frozenset[Sym]().union(*map(control_variables, expressions))
-
-
 def _names(op: amir.Op) -> set[Sym]:
     """The sizes and iterators that an operation reads, and has not bound itself."""
     if isinstance(op, amir.Loop | amir.Guard):
@@ -448,7 +441,7 @@ def _names(op: amir.Op) -> set[Sym]:
             return inside | control_variables(op.condition)
         return inside - {op.iterator} | control_variables(op.lo) | control_variables(op.hi)
     barrier = _barrier_of(op)
-    return set() if barrier is None else set(_read_by(barrier))
+    return set() if barrier is None else set(read_by(barrier))
 
 
 def _lives(program: amir.Program, path: Path, name: Sym) -> bool:

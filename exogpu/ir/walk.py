@@ -106,6 +106,17 @@ def control_variables(expr: ir.CExpr | ir.BExpr) -> frozenset[Sym]:
             assert_never(expr)
 
 
+def expressions_of(access: ir.Access) -> Iterator[ir.CExpr]:
+    """The expressions of an access."""
+    for coord in access.coords:
+        yield from (coord.at,) if isinstance(coord, ir.Point) else (coord.lo, coord.hi)
+
+
+def read_by(access: ir.Access) -> frozenset[Sym]:
+    """The control variables of an access."""
+    return frozenset[Sym]().union(*map(control_variables, expressions_of(access)))
+
+
 def substitute(expr: ir.CExpr, values: Mapping[Sym, ir.CExpr]) -> ir.CExpr:
     """The control expression with variables replaced."""
     match expr:

@@ -12,7 +12,8 @@ from exogpu.amir.nodes import Program
 from exogpu.diagnostics.verdict import Verdict
 from exogpu.machine import fast
 from exogpu.solvers.processes import Limits, Stopped, Tell, cut_short, isolated, stage
-from exogpu.symbolic.search.smallest_sizes import admitted, larger_sizes
+from exogpu.symbolic.search.admitted_sizes import admitted
+from exogpu.symbolic.search.smallest_sizes import larger_sizes
 
 PROVING: Final = 0.75
 """The share of the time limit for all sizes; the rest is for the smallest."""

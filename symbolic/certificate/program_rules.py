@@ -47,6 +47,9 @@ class Needs:
 
     all: Counter[Need]
     by_rules: Counter[Need]
+    again: frozenset[Need]
+    """The obligations that may be there more often: of commit groups, which a ring that is taken
+    out of its tasks copies (decision `ring-steps`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,8 @@ def needs(program: Mapping[str, Any]) -> Needs:
     """
     ops = list(_placed_operations(program["body"]))
     loaded = list(_after_loads(program["body"]))
-    found, by_rules = Counter[Need](), Counter[Need]()
+    found, by_rules, again = Counter[Need](), Counter[Need](), set[Need]()
+    resident = any(one["shared"] and not one["task_local"] for one in program["variables"])
     for need, holds in _pairs(ops):
         found[need] += 1
         by_rules[need] += holds
@@ -80,8 +84,11 @@ def needs(program: Mapping[str, Any]) -> Needs:
             )
             found[Need("OWNERSHIP", None, _statement(alloc))] += 1
         if "mechanism" in variable:
-            found.update(_of_barrier(variable, [placed.op for placed in ops], loaded))
-    return Needs(found, by_rules)
+            of_barrier = tuple(_of_barrier(variable, [placed.op for placed in ops], loaded))
+            found.update(of_barrier)
+            if resident and variable["mechanism"] == "CudaCommitGroup":
+                again.update(of_barrier)
+    return Needs(found, by_rules, frozenset(again))
 
 
 def _placed_operations(body: Sequence[Op]) -> Iterator[_Placed]:

@@ -398,7 +398,7 @@ def _coverage(found: Certificate, program: dict[str, Any]) -> Iterator[Flaw]:
     for need, missing in (needed.all - present).items():
         times = f" ({missing} times)" if missing > 1 else ""
         yield Flaw(CERTIFICATE, f"an obligation of the program is missing{times}: {need}")
-    for need in present - needed.all:
+    for need in (one for one in present - needed.all if one not in needed.again):
         yield Flaw(CERTIFICATE, f"no obligation of the program: {need}")
     for need in by_rules - needed.by_rules:
         yield Flaw(CERTIFICATE, f"does not follow from the rules alone: {need}")

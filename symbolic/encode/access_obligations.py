@@ -14,7 +14,7 @@ from exogpu.diagnostics.hazards import HazardKind
 from exogpu.ir.nodes import Access, BExpr, CExpr, CVar, Mul, Point
 from exogpu.ir.render import smt_cond, smt_expr
 from exogpu.ir.types import Sym
-from exogpu.ir.walk import substitute
+from exogpu.ir.walk import read_by, substitute
 from exogpu.machine.literal import hazard
 from exogpu.symbolic.encode import formulas
 from exogpu.symbolic.encode.chain_formulas import Chains, Rules, candidates
@@ -25,7 +25,7 @@ from exogpu.symbolic.encode.script import Script
 from exogpu.symbolic.encode.slot_counts import Slots
 from exogpu.symbolic.encode.witness import Gone
 from exogpu.symbolic.model import always_visible
-from exogpu.symbolic.sites import Site, read_by
+from exogpu.symbolic.sites import Site
 
 
 def pairs_of(encoder: Encoder, ranks: Callable[[Sym], RankTable], record: Site) -> Iterator[Draft]:

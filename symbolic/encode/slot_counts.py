@@ -13,12 +13,13 @@ from itertools import combinations
 from exogpu.amir.nodes import Loop
 from exogpu.ir.nodes import Access, BExpr, CExpr, Int, Mod
 from exogpu.ir.types import Sym
+from exogpu.ir.walk import read_by
 from exogpu.symbolic.encode.formulas import Instance, equal
 from exogpu.symbolic.encode.rank_table import RankTable
 from exogpu.symbolic.encode.script import Script
 from exogpu.symbolic.encode.witness import Chain, Gone
 from exogpu.symbolic.model import Placed
-from exogpu.symbolic.sites import read_by, slot_of, slots_around
+from exogpu.symbolic.sites import slot_of, slots_around
 
 
 class Slots:

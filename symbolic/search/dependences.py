@@ -12,14 +12,15 @@ from exogpu.diagnostics.hazards import HazardKind
 from exogpu.ir.nodes import Access
 from exogpu.ir.render import identifier
 from exogpu.ir.types import Sym
-from exogpu.ir.walk import evaluate
+from exogpu.ir.walk import evaluate, read_by
 from exogpu.machine.observer import Violation
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.model import always_visible
 from exogpu.symbolic.search.frames import Frame
 from exogpu.symbolic.search.rank_comparisons import SlotPairs
-from exogpu.symbolic.sites import Site, loads_around, of_tasks, read_by
+from exogpu.symbolic.search.ring_sizes import step_counts
+from exogpu.symbolic.sites import Site, loads_around, of_tasks
 from exogpu.symbolic.tasks_by_position import extents
 
 
@@ -187,8 +188,10 @@ def instances(finding: Finding, sizes: Mapping[str, int]) -> Iterator[Instance]:
     `resident-memory`), of one cluster that executes all tasks of their loop in order."""
     frame, check = finding.frame, finding.check
     known = {name: sizes[name.name] for name in frame.model.sizes if name.name in sizes}
+    known |= step_counts(frame.model, sizes, finding.kind)
     for residence in frame.model.by_position.residences:
-        known[residence.count.name] = prod(evaluate(n, known) for n in extents(residence))
+        if residence.ring is None:
+            known[residence.count.name] = prod(evaluate(n, known) for n in extents(residence))
     named = {identifier(name): value for name, value in known.items()}
     names, points = rel.params_first(rel.fix_params(finding.failing, named))
     iterators = tuple(identifier(name) for name in check.iterators)
@@ -213,10 +216,13 @@ def instances(finding: Finding, sizes: Mapping[str, int]) -> Iterator[Instance]:
 def _executed(
     check: Site, values: dict[Sym, int], sizes: Mapping[Sym, int]
 ) -> tuple[tuple[str, int], ...] | None:
-    """The iterators as the machine has them; None where another task stands at the position than
-    in their order, of one loop."""
+    """The iterators as the machine has them, those within a step of a ring alone; None where
+    another task stands at the position than in their order, of one loop."""
     residence = check.residence
     if residence is None or check.task is None:
+        return tuple((name.name, value) for name, value in values.items())
+    if residence.ring is not None:
+        del values[residence.loop.iterator]
         return tuple((name.name, value) for name, value in values.items())
     (task,) = residence.tasks
     position = values.pop(residence.loop.iterator) + evaluate(task.lo, {**sizes, **values})
@@ -257,6 +263,8 @@ def _holds_at_position(finding: Finding, sizes: Mapping[str, int], violation: Vi
     assert residence is not None
     if check.task is not None:
         at, count = residence.depth, len(residence.tasks)
+        if residence.ring is not None:
+            count = len(values) + 1 - len(check.iterators)
         tasks = values[at : at + count] if of_tasks(check) else []
         known = [*values[:at], None, *values[at + count :], *tasks]
     else:

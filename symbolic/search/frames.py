@@ -15,7 +15,7 @@ from exogpu.amir.nodes import Loop
 from exogpu.ir.nodes import Access, BExpr, Interval, Point
 from exogpu.ir.render import conjunction, identifier
 from exogpu.ir.types import Sym
-from exogpu.ir.walk import control_variables
+from exogpu.ir.walk import control_variables, expressions_of
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.search.load_relations import as_loaded, in_order, one_value, reads, same_loads
@@ -23,7 +23,6 @@ from exogpu.symbolic.search.shared_threads import Sharing
 from exogpu.symbolic.sites import (
     Site,
     UndecidedError,
-    expressions_of,
     loads_around,
     of_tasks,
     one_cluster,

@@ -14,14 +14,14 @@ from exogpu.ir import render
 from exogpu.ir.nodes import BExpr, CExpr
 from exogpu.ir.render import conjunction, identifier, isl_cond, isl_expr
 from exogpu.ir.types import BarrierMechanism, Sym
-from exogpu.ir.walk import control_variables
+from exogpu.ir.walk import control_variables, expressions_of
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.model import Placed
 from exogpu.symbolic.search.frames import Frame
 from exogpu.symbolic.search.load_relations import reads
 from exogpu.symbolic.search.quasi_affine import Definitions
-from exogpu.symbolic.sites import Site, expressions_of, loads_around, variables_of
+from exogpu.symbolic.sites import Site, loads_around, variables_of
 
 
 class Model(Placed):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from exogpu.amir.nodes import Await, Loop, OnWindow
 from exogpu.ir.nodes import Int
 from exogpu.ir.types import Sym
-from exogpu.ir.walk import is_whole
+from exogpu.ir.walk import is_whole, read_by
 from exogpu.machine.literal_records import own_arrival
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
@@ -238,7 +238,7 @@ class SlotPairs:
         the first iteration, and where each iteration has whole rings: others are left out where
         they should be there surely.  Not of those that met another slot."""
         assert isinstance(site.op, OnWindow)
-        read = sites.read_by(site.op.access)
+        read = read_by(site.op.access)
         for loop in sites.slots_around(site):
             if loop in met or loop.iterator not in read or loop not in self._slots:
                 continue

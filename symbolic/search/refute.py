@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final, TypeAlias
 
 from exogpu.amir import nodes as amir
@@ -22,8 +22,10 @@ from exogpu.machine.observer import Violation
 from exogpu.solvers import isl
 from exogpu.solvers import isl_relations as rel
 from exogpu.solvers.isl import IslGaveUpError, limited
+from exogpu.symbolic.search.admitted_sizes import admitted
 from exogpu.symbolic.search.analysis import BUDGET, Evidence, Findings, Undecided
 from exogpu.symbolic.search.dependences import Finding, holds_at
+from exogpu.symbolic.search.ring_sizes import step_counts
 from exogpu.symbolic.tasks_by_position import extents
 
 Pair: TypeAlias = tuple[HazardKind, str, Span | None, Span]
@@ -32,6 +34,9 @@ Pair: TypeAlias = tuple[HazardKind, str, Span | None, Span]
 Machine = Callable[[amir.Program, Mapping[str, int]], tuple[Violation, ...]]
 """Runs a program at sizes up to its first violation."""
 
+
+SIZES: Final = 64
+"""Sizes, smallest first, of which the steps of a ring are counted."""
 
 TRIES: Final = 16
 """Sizes at which the machine is run where what is predicted may not happen."""
@@ -77,7 +82,8 @@ def refute(
     for finding in () if loads else _failing_at(findings, sizes):
         if holds_at(finding, sizes, violation):
             return Refutation(sizes, violation, finding)
-    if findings.undecided or loads:
+    by_step = findings.evidence is not None and _takes_out(findings.evidence)
+    if findings.undecided or loads or by_step:
         return Refutation(sizes, violation, None)
     return Undecided(
         f"at {at} the concrete machine stops at a violation that was not predicted: this is a "
@@ -88,13 +94,19 @@ def refute(
 
 def _approximates(findings: Findings) -> bool:
     """Tests whether predicted hazards may be no real ones: slots in nests are compared by order
-    alone, loaded values by ranges, and the number of left-out tasks is unknown."""
+    alone, loaded values by ranges, the number of left-out tasks is unknown, and so are the tasks
+    of a ring's steps."""
     return findings.evidence is not None and approximates(findings.evidence)
 
 
 def approximates(evidence: Evidence) -> bool:
     """The same of what is found from some evidence."""
-    return bool(evidence.model.slots or evidence.model.loads or _leaves_out(evidence))
+    model = evidence.model
+    return bool(model.slots or model.loads or _leaves_out(evidence) or _takes_out(evidence))
+
+
+def _takes_out(evidence: Evidence) -> bool:
+    return any(one.ring is not None for one in evidence.model.by_position.residences)
 
 
 def _leaves_out(evidence: Evidence) -> bool:
@@ -107,6 +119,8 @@ def _known_by_half(findings: Findings) -> str:
             return "values from memory"
         case Evidence() as found if _leaves_out(found):
             return "tasks that are left out"
+        case Evidence() as found if _takes_out(found):
+            return "steps of a ring"
         case _:
             return "slots"
 
@@ -149,6 +163,12 @@ def smallest_sizes(
     indices = {identifier(program.params[at].name) for at in signed}
     best: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     for finding in findings.violations:
+        if _is_of_ring(finding):
+            values = _smallest_with_steps(program, finding, without)
+            if values is not None:
+                key = (sum(map(abs, values)), *(abs(values[at]) for at in signed), *values)
+                best = min(best, (key, values)) if best else (key, values)
+            continue
         for sizes in _with_tasks(finding):
             for one in without:
                 # The last parameters are numbers of positions, which follow.
@@ -165,12 +185,37 @@ def smallest_sizes(
     return None if best is None else dict(zip(names, best[1], strict=False))
 
 
+def _is_of_ring(finding: Finding) -> bool:
+    """Tests whether a finding is about a ring that is taken out of its tasks."""
+    residence = finding.check.residence
+    return residence is not None and residence.ring is not None
+
+
+def _smallest_with_steps(
+    program: amir.Program, finding: Finding, without: Sequence[Mapping[str, int]]
+) -> tuple[int, ...] | None:
+    """The smallest sizes at which a finding about a ring can be a violation: as many steps as the
+    tasks have; None where none of the smallest sizes are."""
+    tried = [dict(one) for one in without]
+    for sizes in islice(admitted(program), SIZES):
+        if sizes is None:
+            return None
+        counts = step_counts(finding.frame.model, sizes, finding.kind)
+        known = {identifier(name): count for name, count in counts.items()}
+        known |= {identifier(p.name): sizes[p.name.name] for p in program.params}
+        if sizes not in tried and not isl.is_empty(rel.fix_params(finding.failing, known)):
+            return tuple(sizes.values())
+    return None
+
+
 def _with_tasks(finding: Finding) -> Iterator[isl.Set]:
     """The sizes with a violation; where memory resides, with as many tasks as one cluster executes:
     in one of their loops, so that it is a linear condition (the last of sizes is their number)."""
     model, sizes = finding.frame.model, finding.sizes()
     choices: list[list[str]] = [[]]
     for residence in model.by_position.residences:
+        if residence.ring is not None:
+            continue
         count = identifier(residence.count.name)
         texts = [model.expr(extent) for extent in extents(residence)]
         choices = [[*one, f"({count} <= {text})"] for one in choices for text in texts]

@@ -7,7 +7,7 @@ arguments, then all values in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,16 +15,16 @@ from exogpu.amir.nodes import Arrive, Await, Block, Guard, Loop, Program
 from exogpu.amir.walk import operations
 from exogpu.diagnostics.verdict import Proof
 from exogpu.ir.nodes import Add, BExpr, Compare, CVar, Int
-from exogpu.ir.render import smt_cond
 from exogpu.ir.types import Sym
 from exogpu.ir.walk import control_variables
 from exogpu.machine import fast
 from exogpu.machine.observer import Violation
 from exogpu.solvers import smt
-from exogpu.symbolic.model import least_of
 from exogpu.symbolic.prove import prove
+from exogpu.symbolic.search.admitted_sizes import Ranks, admitted
 from exogpu.symbolic.search.analysis import Findings, Undecided
-from exogpu.symbolic.search.refute import Refutation
+from exogpu.symbolic.search.refute import SIZES, Refutation
+from exogpu.symbolic.search.ring_sizes import step_counts
 
 FEW: Final = 4
 """Smaller sizes are run on the machine where there are no more."""
@@ -118,19 +118,36 @@ def _unproved(
     if findings.undecided:
         return _reason_text(findings.undecided[0]), None
     below = [smt.lexicographically_less(ranks.constants, ranks.rank_of(sizes))]
-    return _first_case(findings, ranks, below)
+    return _first_case(findings, ranks, below, _most_steps(findings, ranks.program, sizes))
+
+
+def _most_steps(findings: Findings, program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    """By ring that is taken out of its tasks, the most steps that it has at smaller sizes; nothing
+    where these are many."""
+    assert findings.evidence is not None
+    model, most = findings.evidence.model, dict[str, int]()
+    if all(one.ring is None for one in model.by_position.residences):
+        return most
+    for number, smaller in enumerate(admitted(program, below=sizes)):
+        if smaller is None or number == SIZES:
+            return {}
+        for name, count in step_counts(model, smaller).items():
+            called = model.called[name]
+            most[called] = max(count, most.get(called, 0))
+    return most
 
 
 def _first_case(
-    findings: Findings, ranks: Ranks, conditions: list[str]
+    findings: Findings, ranks: Ranks, conditions: list[str], most: Mapping[str, int] | None = None
 ) -> tuple[str, dict[str, int] | None]:
-    """Returns why some obligation is not proved under these conditions on the rank ("" if all are),
-    and the smallest sizes at which the first one fails."""
+    """Returns why some obligation is not proved under these conditions on the rank, and for so
+    many steps at most ("" if all are); and the smallest sizes at which the first one fails."""
     failing: list[str] = []
 
     def ask(script: str) -> smt.Reply:
         names = [f"|{name}|" for name in smt.declared(script)[: len(ranks.kinds)]]
-        narrowed = ranks.ranked(script, names, conditions)
+        known = [f"(<= |{name}| {count})" for name, count in (most or {}).items()]
+        narrowed = ranks.ranked(script, names, [*conditions, *known])
         reply = smt.ask_z3(narrowed, attempts=smt.SOON)
         if reply.word == "sat":
             failing.append(narrowed)
@@ -147,85 +164,6 @@ def _first_case(
 
 def _reason_text(open_question: Undecided) -> str:
     return f"line {open_question.span.line}: {open_question.reason}"
-
-
-# --- sizes in their order -----------------------------------------------------------------------
-
-
-class Ranks:
-    """The order of a program's sizes, in SMT-LIB."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.kinds = {p.name.name: p.kind for p in program.params}
-        magnitudes = sum(kind == "index" for kind in self.kinds.values())
-        self.constants = [f"rank{at}" for at in range(1 + magnitudes + len(self.kinds))]
-
-    def rank_of(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """Returns the rank of the sizes, to compare."""
-        indices = [abs(sizes[name]) for name, kind in self.kinds.items() if kind == "index"]
-        values = [sizes[name] for name in self.kinds]
-        return (sum(map(abs, values)), *indices, *values)
-
-    def sizes(self, rank: tuple[int, ...]) -> dict[str, int]:
-        """The sizes of a rank."""
-        return dict(zip(self.kinds, rank[len(rank) - len(self.kinds) :], strict=True))
-
-    def ranked(self, script: str, names: list[str], conditions: list[str]) -> str:
-        """The script with constants for the rank of its sizes, and conditions on them."""
-        kinds = self.kinds.values()
-        magnitudes = [
-            f"(ite (< {name} 0) (- {name}) {name})" if kind == "index" else name
-            for name, kind in zip(names, kinds, strict=True)
-        ]
-        indices = [m for m, kind in zip(magnitudes, kinds, strict=True) if kind == "index"]
-        total = f"(+ 0 {' '.join(magnitudes)})" if magnitudes else "0"
-        lines = []
-        for constant, value in zip(self.constants, [total, *indices, *names], strict=True):
-            lines += [f"(declare-const {constant} Int)", f"(assert (= {constant} {value}))"]
-        lines += [f"(assert {condition})" for condition in conditions]
-        body = script.replace("(check-sat)", "").rstrip()
-        return "\n".join([body, *lines, "(check-sat)", ""])
-
-
-def admitted(
-    program: Program,
-    below: Mapping[str, int] | None = None,
-    also: Iterable[BExpr] = (),
-    of: Iterable[Sym] = (),
-) -> Iterator[dict[str, int] | None]:
-    """The sizes that the preconditions admit, smallest first; None where Z3 cannot tell.
-
-    With conditions that must `also` hold for some values of other variables, `of` whom they are.
-    Most often there is no last one: the caller stops.
-    """
-    ranks = Ranks(program)
-    names = {p.name: f"size{at}" for at, p in enumerate(program.params)}
-    every = {**names, **{name: f"other{at}" for at, name in enumerate(of)}}
-    lines = ["(set-logic QF_LIA)", *(f"(declare-const {name} Int)" for name in every.values())]
-    known = [
-        Compare(">=", CVar(p.name), Int(least_of(program, p.name)))
-        for p in program.params
-        if p.kind == "size"
-    ]
-    lines += [f"(assert {smt_cond(one, every)})" for one in (*known, *program.preconditions, *also)]
-    conditions = (
-        [] if below is None else [smt.lexicographically_less(ranks.constants, ranks.rank_of(below))]
-    )
-    while True:
-        script = ranks.ranked("\n".join(lines), list(names.values()), conditions)
-        found = smt.smallest_model(script, ranks.constants)
-        if found == "unsat":
-            return
-        if found == "unknown":
-            yield None
-            return
-        yield ranks.sizes(found)
-        following = (*found[:-1], found[-1] + 1)
-        conditions = [
-            *conditions,
-            f"(not {smt.lexicographically_less(ranks.constants, following)})",
-        ]
 
 
 # Sizes that are not the smallest, and at which the concrete machine may find what it does not at

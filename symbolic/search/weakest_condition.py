@@ -24,9 +24,10 @@ from exogpu.solvers.isl import IslGaveUpError, limited
 from exogpu.solvers.isl_piecewise import Tree, tree
 from exogpu.symbolic.model import least_of
 from exogpu.symbolic.prove import drafts_within, prove
+from exogpu.symbolic.search.admitted_sizes import admitted
 from exogpu.symbolic.search.analysis import BUDGET, Evidence, Findings, analyse
 from exogpu.symbolic.search.instance_model import Model
-from exogpu.symbolic.search.smallest_sizes import admitted, run_to_first_violation
+from exogpu.symbolic.search.smallest_sizes import run_to_first_violation
 from exogpu.symbolic.sites import UndecidedError
 
 # Decides whether a condition on sizes is necessary: at all other sizes something fails (decision

@@ -29,6 +29,7 @@ from tests.machine.shapes.roles import roles
 from tests.machine.shapes.slots import slots
 from tests.machine.shapes.tasks import threads, tiles
 from tests.machine.shapes.turns import turns
+from tests.machine.shapes.unequal import unequal
 from tests.machine.shapes.waiting import groups, waits
 from tests.machine.shapes.windows import windows
 
@@ -61,11 +62,12 @@ BUILT: dict[str, Callable[[Random, Builder], None]] = {
     "roles": roles,
     "turns": turns,
     "handovers": handovers,
+    "unequal": unequal,
 }
 SHAPES = (*BUILT, "windows")
 IDIOMS = (
     *("ring", "multicast", "waits", "groups", "threads", "tiles", "nests", "casts"),
-    *("resident", "slots", "relays", "flags", "handovers"),
+    *("resident", "slots", "relays", "flags", "handovers", "unequal"),
 )
 
 
@@ -102,7 +104,7 @@ def program(random: Random, shape: str, sizes: int = 2) -> Generated:
         return Generated(
             made, ({"I": 2, "K": 3}, {"I": 3, "K": random.choice((1, 4))})[:sizes], shape
         )
-    if shape in ("resident", "slots", "relays"):
+    if shape in ("resident", "slots", "relays", "unequal"):
         return Generated(
             made, ({"I": 3, "K": 2}, {"I": random.choice((2, 7)), "K": 4})[:sizes], shape
         )

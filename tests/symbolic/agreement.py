@@ -47,7 +47,7 @@ CHAINS = {"chains": chains.program, "fences": chains.fences, "proxies": chains.p
 SHAPES = (*CHAINS, *generate.SHAPES)
 """Shapes of AMIR whose sets are compared, or whose verdicts are, of slots; those of
 `campaigns/reach` are in source form, and of `loads` the contents are tried besides."""
-RUNNING = ("resident", "slots", "relays")
+RUNNING = ("resident", "slots", "relays", "unequal")
 """Rings that run on from task to task, or from one iteration to the next."""
 TASKS = ("I", "M")
 """Sizes that count tasks."""
@@ -64,6 +64,9 @@ class Comparison:
     by_half: bool
     """Whether slots or values from memory are compared, of which it predicts more pairs than there
     are, but no fewer."""
+    by_step: bool = False
+    """Whether a ring is taken out of its tasks: of what happens in a step the prover says not in
+    which, and what two steps of a task have to do with each other it takes for a LEAK."""
 
     @property
     def invented(self) -> frozenset[Key]:
@@ -73,7 +76,12 @@ class Comparison:
     @property
     def missed(self) -> frozenset[Key]:
         """What only the machine finds, and the prover does not excuse."""
-        return frozenset() if self.excused else self.theirs - self.mine
+        if self.excused:
+            return frozenset()
+        if self.by_step:
+            mine = {_without_step(key) for key in self.mine}
+            return frozenset(key for key in self.theirs if _without_step(key) not in mine)
+        return self.theirs - self.mine
 
     @property
     def kinds(self) -> set[HazardKind]:
@@ -155,13 +163,28 @@ def compared(program: amir.Program, findings: Findings, sizes: Sizes) -> Compari
     excused = bool(findings.undecided)
     if loads(program):
         mine, theirs = agreement_loads.both(program, findings, sizes)
-        return Comparison(mine, theirs, excused, by_half=True)
+        return Comparison(mine, theirs, excused, True, takes_out(findings))
+    by_step = takes_out(findings)
     return Comparison(
         frozenset(prover_set(findings, sizes)),
         frozenset(machine_set(program, sizes)),
         excused,
-        by_slot(program.body),
+        by_step or by_slot(program.body),
+        by_step,
     )
+
+
+def takes_out(findings: Findings) -> bool:
+    """Tests whether a ring is taken out of its tasks."""
+    evidence = findings.evidence
+    residences = () if evidence is None else evidence.model.by_position.residences
+    return any(one.ring is not None for one in residences)
+
+
+def _without_step(key: Key) -> Key:
+    """The kind, variable and operation of a violation, a LEAK as RAW."""
+    kind, variable, _, check, *_ = key
+    return HazardKind.RAW if kind is HazardKind.LEAK else kind, variable, check
 
 
 def machines_differ(program: amir.Program, sizes: Sizes, theirs: frozenset[Key]) -> bool:

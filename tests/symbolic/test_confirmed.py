@@ -14,9 +14,9 @@ from exogpu.pipeline.check import answer
 from exogpu.solvers import isl, smt
 from exogpu.solvers import isl_relations as rel
 from exogpu.symbolic.search import weakest_condition
+from exogpu.symbolic.search.admitted_sizes import admitted
 from exogpu.symbolic.search.analysis import Undecided, analyse
 from exogpu.symbolic.search.refute import smallest_sizes
-from exogpu.symbolic.search.smallest_sizes import admitted
 
 
 def race_from(first: int) -> Procedure:
