@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from exogpu.diagnostics.errors import Span
-from exogpu.hw.memories import CudaRmem, CudaSmemLinear
+from exogpu.hw.memories import CudaGmemLinear, CudaRmem, CudaSmemLinear
 from exogpu.importing import cell_instructions, role_events
 from exogpu.importing.cell_instructions import Parts
 from exogpu.importing.event_statements import IN_ORDER, Plan, Statements
 from exogpu.importing.mbarrier_rings import steps
-from exogpu.importing.polynomial_values import TRUE, Condition, Variable, atom_value
-from exogpu.importing.value_proofs import between_bounds
+from exogpu.importing.polynomial_values import TRUE, Condition, Variable, atom_value, negation
+from exogpu.importing.value_proofs import between_bounds, is_steady
+from exogpu.importing.refusals import RefusedError
+from exogpu.importing.substitution import conditions_in
 from exogpu.importing.value_rendering import condition, expression, is_excluded
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import BarrierMechanism, DataType, Sym
@@ -50,6 +52,7 @@ class _Builder(Statements):
         warps = tuple(ir.WarpConfig(self._group(role.name), role.warps) for role in plan.roles)
         launch = ir.DeviceFunction(1, warps, body, span=span)
         params += self.sinks
+        params += [param for param, _ in self.flags.values()]
         return ir.Proc(plan.name, tuple(params), tuple(preconditions), (launch,), span)
 
     def _end(self) -> ir.Stmt:
@@ -150,10 +153,22 @@ class _Builder(Statements):
             return
         known = facts if step.guard == TRUE else (*facts, step.guard)
         body = self._event(step, known)
-        if step.guard != TRUE:
-            holds = condition(step.guard, self.names, facts, step.span)
-            if holds != ir.Truth(True):
-                body = (ir.If(holds, body, span=step.span),)
+        flagged: list[Condition] = []
+        for part in conditions_in(step.guard):
+            try:
+                written = condition(part, self.names, facts, step.span)
+            except RefusedError:
+                if len(self.plan.roles) > 1:
+                    raise
+                flagged.append(part)
+                continue
+            if written != ir.Truth(True):
+                body = (ir.If(written, body, span=step.span),)
+        for part in flagged:
+            body = (self._where(part, step, body),)
+        if flagged and found and (both := _joined(found[-1], body[0])) is not None:
+            found[-1] = both
+            return
         group = self._group(step.role)
         if isinstance(step.event, role_events.MeetAll) or not group:
             found += body
@@ -164,6 +179,52 @@ class _Builder(Statements):
         else:
             warps = self._warps(step.role)
             found.append(ir.Warps(0, warps, group, body, span=step.span))
+
+
+    def _where(self, holds: Condition, step: role_events.Step, body: ir.Block) -> ir.Stmt:
+        """Returns the body where a condition holds that is data, or no affine expression.
+
+        It is a flag of its own in memory: whatever it may be in each iteration is covered.
+        """
+        opposite = negation(holds)
+        which, true = (opposite, 0) if opposite in self.flags else (holds, 1)
+        varied = [one for one in self.around if not self._is_steady(which, one[0])]
+        span = step.span
+        if which not in self.flags:
+            shape = (*(extent for _, extent in varied), ir.Int(1))
+            name = Sym(f"flag{len(self.flags)}")
+            param = ir.DataParam(name, DataType.I32, shape, CudaGmemLinear, span=span)
+            self.flags[which] = (param, Sym(f"holds{len(self.flags)}"))
+        param, value = self.flags[which]
+        points = (*(ir.Point(ir.CVar(name)) for name, _ in varied), ir.Point(ir.Int(0)))
+        test = ir.Compare("==", ir.CVar(value), ir.Int(true), span)
+        inside = (ir.If(test, body, span=span),)
+        mode = ir.Loaded(ir.Access(param.name, points, span))
+        return ir.For(value, ir.Int(0), ir.Int(2), mode, inside, span=span)
+
+    def _is_steady(self, holds: Condition, loop: Sym) -> bool:
+        """Returns whether a condition is the same in all iterations of a loop; of tasks none is."""
+        return str(loop).startswith("turn_") and is_steady(holds, str(loop))
+
+
+def _joined(first: ir.Stmt, second: ir.Stmt) -> ir.Stmt | None:
+    """Returns two statements under one flag as one; None where they are under others."""
+    match first, second:
+        case ir.For(mode=ir.Loaded()), ir.For(mode=ir.Loaded()) if (
+            first.iterator == second.iterator
+        ):
+            *before, last = first.body
+            (then,) = second.body
+            assert isinstance(last, ir.If) and isinstance(then, ir.If)
+            if str(last.condition) != str(then.condition):
+                return replace(first, body=(*first.body, then))
+            inner = None
+            if len(then.body) == 1:
+                inner = _joined(last.body[-1], then.body[0])
+            body = (*last.body, *then.body) if inner is None else (*last.body[:-1], inner)
+            return replace(first, body=(*before, replace(last, body=body)))
+        case _:
+            return None
 
 
 def _groups(step: role_events.Step) -> tuple[tuple[str, str], ...]:

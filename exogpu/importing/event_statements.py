@@ -63,6 +63,9 @@ class Statements:
     names: dict[Variable, Sym] = field(default_factory=dict)
     symbols: dict[str, Sym] = field(default_factory=dict)
     sinks: list[ir.DataParam] = field(default_factory=list)
+    flags: dict[Condition, tuple[ir.DataParam, Sym]] = field(default_factory=dict)
+    """By condition that is not written as one: its values, for each iteration that it is of, and
+    the name of one that was loaded."""
     around: list[tuple[Sym, ir.CExpr]] = field(default_factory=list)
     """Tasks and loops around, with their extents."""
 
