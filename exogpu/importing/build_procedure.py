@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from exogpu.diagnostics.errors import Span
-from exogpu.hw.memories import CudaGmemLinear, CudaRmem, CudaSmemLinear
+from exogpu.hw.memories import CudaRmem, CudaSmemLinear
 from exogpu.importing import cell_instructions, role_events
 from exogpu.importing.cell_instructions import Parts
+from exogpu.importing.data_conditions import joined, refuse_counted_groups
 from exogpu.importing.event_statements import IN_ORDER, Plan, Statements
 from exogpu.importing.mbarrier_rings import steps
-from exogpu.importing.polynomial_values import TRUE, Condition, Variable, atom_value, negation
-from exogpu.importing.value_proofs import between_bounds, is_steady
+from exogpu.importing.polynomial_values import TRUE, Condition, Variable, atom_value
+from exogpu.importing.value_proofs import between_bounds
 from exogpu.importing.refusals import RefusedError
 from exogpu.importing.substitution import conditions_in
 from exogpu.importing.value_rendering import condition, expression, is_excluded
@@ -45,6 +47,9 @@ class _Builder(Statements):
             params.append(ir.ControlParam(name, "size", size.trips.span))
             least = ir.Compare(">=", ir.CVar(name), ir.Int(size.least), size.trips.span)
             preconditions.append(least)
+            if size.most is not None:
+                most = ir.Compare("<=", ir.CVar(name), ir.Int(size.most), size.trips.span)
+                preconditions.append(most)
         self.around += extents
         body: ir.Block = (*self._declared(), *self._block(plan.items, ()), self._end())
         for iterator, extent in reversed(extents):
@@ -52,7 +57,7 @@ class _Builder(Statements):
         warps = tuple(ir.WarpConfig(self._group(role.name), role.warps) for role in plan.roles)
         launch = ir.DeviceFunction(1, warps, body, span=span)
         params += self.sinks
-        params += [param for param, _ in self.flags.values()]
+        params += self.flags.params()
         return ir.Proc(plan.name, tuple(params), tuple(preconditions), (launch,), span)
 
     def _end(self) -> ir.Stmt:
@@ -152,25 +157,45 @@ class _Builder(Statements):
         if is_excluded(step.guard, facts):
             return
         known = facts if step.guard == TRUE else (*facts, step.guard)
-        body = self._event(step, known)
+        flagged, written = self._conditions(step, facts)
+        commit: ir.Block = ()
+        if flagged and isinstance(step.event, _COMMITTED):
+            refuse_counted_groups(self.plan.items, step)
+            body, commit = self._event(step, known, commits=False), self._commit(step)
+        else:
+            body = self._event(step, known)
+        for holds in flagged:
+            body = (self.flags.where(holds, self.around, body, step.span),) if body else ()
+        self._append(found, self._guarded(body, written, step.span), step)
+        self._append(found, self._guarded(commit, written, step.span), step)
+
+    def _conditions(
+        self, step: role_events.Step, facts: tuple[Condition, ...]
+    ) -> tuple[list[Condition], list[ir.BExpr]]:
+        """Returns the conjuncts of a step's guard that are flags, and the others as conditions."""
         flagged: list[Condition] = []
+        written: list[ir.BExpr] = []
         for part in conditions_in(step.guard):
             try:
-                written = condition(part, self.names, facts, step.span)
+                written.append(condition(part, self.names, facts, step.span))
             except RefusedError:
                 if len(self.plan.roles) > 1:
                     raise
                 flagged.append(part)
-                continue
-            if written != ir.Truth(True):
-                body = (ir.If(written, body, span=step.span),)
-        for part in flagged:
-            body = (self._where(part, step, body),)
-        if flagged and found and (both := _joined(found[-1], body[0])) is not None:
-            found[-1] = both
+        return flagged, [one for one in written if one != ir.Truth(True)]
+
+    def _guarded(self, body: ir.Block, conditions: Sequence[ir.BExpr], span: Span) -> ir.Block:
+        for holds in conditions:
+            body = (ir.If(holds, body, span=span),) if body else ()
+        return body
+
+    def _append(self, found: list[ir.Stmt], body: ir.Block, step: role_events.Step) -> None:
+        """Adds statements of a role to those before them."""
+        if found and body and (both := joined(found[-1], body[0])) is not None:
+            found[-1:] = [both, *body[1:]]
             return
         group = self._group(step.role)
-        if isinstance(step.event, role_events.MeetAll) or not group:
+        if not body or isinstance(step.event, role_events.MeetAll) or not group:
             found += body
             return
         last = found[-1] if found else None
@@ -181,50 +206,8 @@ class _Builder(Statements):
             found.append(ir.Warps(0, warps, group, body, span=step.span))
 
 
-    def _where(self, holds: Condition, step: role_events.Step, body: ir.Block) -> ir.Stmt:
-        """Returns the body where a condition holds that is data, or no affine expression.
-
-        It is a flag of its own in memory: whatever it may be in each iteration is covered.
-        """
-        opposite = negation(holds)
-        which, true = (opposite, 0) if opposite in self.flags else (holds, 1)
-        varied = [one for one in self.around if not self._is_steady(which, one[0])]
-        span = step.span
-        if which not in self.flags:
-            shape = (*(extent for _, extent in varied), ir.Int(1))
-            name = Sym(f"flag{len(self.flags)}")
-            param = ir.DataParam(name, DataType.I32, shape, CudaGmemLinear, span=span)
-            self.flags[which] = (param, Sym(f"holds{len(self.flags)}"))
-        param, value = self.flags[which]
-        points = (*(ir.Point(ir.CVar(name)) for name, _ in varied), ir.Point(ir.Int(0)))
-        test = ir.Compare("==", ir.CVar(value), ir.Int(true), span)
-        inside = (ir.If(test, body, span=span),)
-        mode = ir.Loaded(ir.Access(param.name, points, span))
-        return ir.For(value, ir.Int(0), ir.Int(2), mode, inside, span=span)
-
-    def _is_steady(self, holds: Condition, loop: Sym) -> bool:
-        """Returns whether a condition is the same in all iterations of a loop; of tasks none is."""
-        return str(loop).startswith("turn_") and is_steady(holds, str(loop))
-
-
-def _joined(first: ir.Stmt, second: ir.Stmt) -> ir.Stmt | None:
-    """Returns two statements under one flag as one; None where they are under others."""
-    match first, second:
-        case ir.For(mode=ir.Loaded()), ir.For(mode=ir.Loaded()) if (
-            first.iterator == second.iterator
-        ):
-            *before, last = first.body
-            (then,) = second.body
-            assert isinstance(last, ir.If) and isinstance(then, ir.If)
-            if str(last.condition) != str(then.condition):
-                return replace(first, body=(*first.body, then))
-            inner = None
-            if len(then.body) == 1:
-                inner = _joined(last.body[-1], then.body[0])
-            body = (*last.body, *then.body) if inner is None else (*last.body[:-1], inner)
-            return replace(first, body=(*before, replace(last, body=body)))
-        case _:
-            return None
+_COMMITTED: Final = (role_events.TmaStore, role_events.Dot, role_events.AsyncCommit)
+"""Events that commit a group."""
 
 
 def _groups(step: role_events.Step) -> tuple[tuple[str, str], ...]:

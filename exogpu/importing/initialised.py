@@ -48,18 +48,22 @@ class Initialised:
         self.unseen |= before.unseen
         self.in_use |= before.in_use
 
-    def end_iteration(self, loop: str) -> None:
-        """An iteration of a loop ends: what it has initialised, it has to have invalidated."""
+    def end_iteration(self, loop: str, *, again: bool = True) -> None:
+        """An iteration of a loop ends: what it has initialised, it has to have invalidated.
+
+        Where there is no iteration `again`, only bytes that have another use have to be free."""
         for array, found in self.barriers.items():
             if not found.scope or found.scope != loop or array not in self.live:
                 continue
-            if self.invalidated.get(array, set()) != self.live[array]:
+            ends = again or found.shares
+            if ends and self.invalidated.get(array, set()) != self.live[array]:
                 raise unsupported(
                     f"the mbarrier {found.label} is initialised again by the next iteration",
                     "initialise it before the loop, or invalidate all of it where iterations end",
                     found.span,
                 )
-            del self.live[array], self.invalidated[array]
+            del self.live[array]
+            self.invalidated.pop(array, None)
 
     def initialise(
         self, array: str, index: int, count: int, span: Span, *, scope: str | None

@@ -21,6 +21,12 @@ from exogpu.importing.value_proofs import between_bounds, equal, follows
 PROGRAM: Final = re.compile(r"program\d")
 """The names of program ids."""
 
+CASE: Final = "case_"
+"""The names of sizes that are 1 where a branch is taken, and 0 where not, begin so."""
+
+WITHIN: Final = "within_"
+"""The names of counters of branches that are read as loops begin so."""
+
 MOST: Final = 9
 """Iterations that the guards of a prologue are compared with, and one."""
 
@@ -33,6 +39,15 @@ class Size:
     trips: Trips
     least: int
     """Fewer are not covered, since a loop after a peeled prologue would run a negative number."""
+
+    @property
+    def most(self) -> int | None:
+        """The greatest number that there is: 1 for a branch."""
+        return 1 if self.variable.bit else None
+
+    def includes(self, number: int) -> bool:
+        """Returns whether it may be this number, as far as its range tells."""
+        return self.least <= number and (self.most is None or number <= self.most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +86,9 @@ def in_sizes(kernel: Kernel) -> Sized:
             if member in written:
                 least = max(least, less)
         if (leading := _leading(value)) is not None:
-            if not all(_short(items, leading, value, longest) for items in groups_of_items):
+            if not polynomial_values.is_natural(value) and not all(
+                _short(items, leading, value, longest) for items in groups_of_items
+            ):
                 assumed.append(value)
             by[leading[0]] = (polynomial_values.atom_value(longest) - value) * leading[
                 1
@@ -79,7 +96,7 @@ def in_sizes(kernel: Kernel) -> Sized:
         sizes.append(Size(longest, kernel.trips[longest], least))
 
     def sized(items: tuple[role_events.Item, ...]) -> tuple[role_events.Item, ...]:
-        return rewritten(_by_trips(items, [size.trips.value for size in sizes]), by)
+        return rewritten(_by_trips(items, sizes, None), by)
 
     roles = tuple(replace(role, items=sized(role.items)) for role in kernel.roles)
     made = replace(kernel, before=sized(kernel.before), roles=roles, after=sized(kernel.after))
@@ -94,31 +111,37 @@ def _of_program(value: polynomial_values.Value) -> bool:
 
 
 def _by_trips(
-    items: tuple[role_events.Item, ...], trips: Sequence[polynomial_values.Value]
+    items: tuple[role_events.Item, ...], sizes: Sequence[Size], within: Size | None
 ) -> tuple[role_events.Item, ...]:
-    """The items whose guards compare trip counts, where they compare what these are made of."""
+    """The items whose guards compare sizes, where they compare what these are made of; `within` is
+    the size of a loop around, whose trip count is not negative there."""
     made: list[role_events.Item] = []
     for item in items:
         match item:
             case role_events.Loop():
-                made.append(replace(item, body=_by_trips(item.body, trips)))
+                own = [one for one in sizes if polynomial_values.atom_value(one.variable) == item.trips]
+                inside = own[0] if own else within
+                made.append(replace(item, body=_by_trips(item.body, sizes, inside)))
             case role_events.Step() if item.guard != polynomial_values.TRUE:
-                made.append(replace(item, guard=_guard(item.guard, trips)))
+                made.append(replace(item, guard=_guard(item.guard, sizes, within)))
             case role_events.Step():
                 made.append(item)
     return tuple(made)
 
 
 def _guard(
-    guard: polynomial_values.Condition, trips: Sequence[polynomial_values.Value]
+    guard: polynomial_values.Condition, sizes: Sequence[Size], within: Size | None
 ) -> polynomial_values.Condition:
     match guard:
         case polynomial_values.Both():
             return polynomial_values.both_hold(
-                _guard(guard.first, trips), _guard(guard.second, trips)
+                _guard(guard.first, sizes, within), _guard(guard.second, sizes, within)
             )
         case polynomial_values.Compare():
-            for value in trips:
+            if within is not None:
+                guard = replace(guard, value=_in_size(guard.value, within))
+            for size in sizes:
+                value = size.trips.value
                 known = {
                     one for one in value.atoms() if isinstance(one, polynomial_values.Variable)
                 }
@@ -128,13 +151,27 @@ def _guard(
                     enough = polynomial_values.compare(
                         "<=", polynomial_values.integer_value(least) - value
                     )
+                    count = polynomial_values.atom_value(size.variable)
+                    written = polynomial_values.compare("<=", count * -1 + least)
                     if _equivalent((), guard, enough):
-                        return enough
+                        return written
                     if _equivalent((), guard, polynomial_values.negation(enough)):
-                        return polynomial_values.negation(enough)
+                        return polynomial_values.negation(written)
             return guard
         case _:
             return guard
+
+
+def _in_size(value: polynomial_values.Value, size: Size) -> polynomial_values.Value:
+    """A value in a loop of this size, written in it where that has fewer terms."""
+    count = polynomial_values.atom_value(size.variable) - size.trips.value
+    return min((value + count * times for times in (0, 1, -1)), key=_further_terms)
+
+
+def _further_terms(value: polynomial_values.Value) -> int:
+    """Counts the terms that are no multiples of a variable."""
+    plain = polynomial_values.Variable
+    return sum(len(p) > 1 or any(not isinstance(a, plain) for a in p) for p, _ in value.terms)
 
 
 def _variables_used(items: Sequence[role_events.Item]) -> Iterator[polynomial_values.Variable]:
