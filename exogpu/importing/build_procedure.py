@@ -14,17 +14,21 @@ from exogpu.importing.data_conditions import joined, refuse_counted_groups
 from exogpu.importing.event_statements import IN_ORDER, Plan, Statements
 from exogpu.importing.mbarrier_rings import steps
 from exogpu.importing.polynomial_values import TRUE, Condition, Variable, atom_value
-from exogpu.importing.value_proofs import between_bounds
 from exogpu.importing.refusals import RefusedError
 from exogpu.importing.substitution import conditions_in
+from exogpu.importing.value_proofs import between_bounds
 from exogpu.importing.value_rendering import condition, expression, is_excluded
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import BarrierMechanism, DataType, Sym
 
 
-def build_procedure(plan: Plan) -> ir.Proc:
-    """The procedure.  Raises RefusedError (K103) for what is not affine."""
-    return _Builder(plan).proc()
+def build_procedure(plan: Plan) -> tuple[ir.Proc, tuple[Condition, ...]]:
+    """Returns the procedure, and the conditions for which it takes any values.
+
+    Raises RefusedError (K103) for what is not affine.
+    """
+    builder = _Builder(plan)
+    return builder.proc(), tuple(builder.flags.known)
 
 
 class _Builder(Statements):

@@ -84,17 +84,25 @@ def refuse_counted_groups(items: Sequence[role_events.Item], step: role_events.S
 
     A group that is not committed is an empty one to waits for all groups, but not to others.
     """
-    waits = {
-        role_events.TmaStore: role_events.TmaStoreWait,
-        role_events.Dot: role_events.DotWait,
-        role_events.AsyncCommit: role_events.AsyncWait,
-    }
-    kind = waits[type(step.event)]  # type: ignore[index]
     for other in steps(items):
-        if other.role == step.role and isinstance(other.event, kind) and other.event.pending:
+        pending = _pending(step.event, other.event) if other.role == step.role else 0
+        if pending:
             raise unsupported(
                 "a group is committed under a condition that is data, and "
-                f"line {other.span.line} waits for all groups but {other.event.pending}",
+                f"line {other.span.line} waits for all groups but {pending}",
                 "wait for all groups there, or commit a group in any case",
                 step.span,
             )
+
+
+def _pending(commit: role_events.Event, wait: role_events.Event) -> int:
+    """The groups that a wait leaves under way, if it waits for groups of this kind."""
+    match commit, wait:
+        case (
+            (role_events.TmaStore(), role_events.TmaStoreWait(pending=pending))
+            | (role_events.Dot(), role_events.DotWait(pending=pending))
+            | (role_events.AsyncCommit(), role_events.AsyncWait(pending=pending))
+        ):
+            return pending
+        case _:
+            return 0

@@ -286,3 +286,5 @@ class Kernel:
     """By name: the role whose registers they are."""
     trips: Mapping[Variable, Trips]
     specialized: bool
+    selected: Span | None = None
+    """The place of a select of accumulators, which LLVM places; None where there is none."""

@@ -44,8 +44,15 @@ class Translator:
     """Goes through the operations in order, with what is known of their values."""
 
     def __init__(
-        self, module: Module, places: Places, body: tuple[Operation, ...], lowering: Lowering
+        self,
+        module: Module,
+        places: Places,
+        body: tuple[Operation, ...],
+        lowering: Lowering,
+        given: Mapping[str, int],
     ) -> None:
+        self._given = given
+        """Numbers for some of the kernel's arguments."""
         self.module, self.places, self.body, self.lowering = module, places, body, lowering
         self.shared: Shared = accumulators(body)
         self.sources = sources(body)
@@ -65,6 +72,8 @@ class Translator:
         self._constants = {name for one in constants for name in one.results}
         self._block: tuple[Operation, ...] = ()
         """The operations of the region that is gone through."""
+        self.selected: Span | None = None
+        """The place of an event that LLVM may place elsewhere."""
         self._late: list[tuple[Operation, role_events.Event, Condition]] = []
         """The events that come last in it."""
         self._turns: dict[Operation, str] = {}
@@ -174,6 +183,7 @@ class Translator:
             self.accumulators,
             self.trips,
             bool(split),
+            self.selected,
         )
 
     def _captures(self, operation: Operation) -> tuple[role_events.Item, ...]:
@@ -189,7 +199,12 @@ class Translator:
         for name, kind in re.findall(r"(%[\w$.-]+): (\w+)", self.module.function.types):
             if kind in ("i32", "i64", "i16", "i8"):
                 shape = bool(re.search(r"\.shape\.\d+$", name))
-                self.scalars[name] = atom_value(Variable(name[1:], natural=shape))
+                known = self._given.get(name[1:])
+                self.scalars[name] = (
+                    atom_value(Variable(name[1:], natural=shape))
+                    if known is None
+                    else integer_value(known)
+                )
 
     def _items(self, operations: tuple[Operation, ...]) -> tuple[role_events.Item, ...]:
         around, self._out = self._out, []
@@ -269,6 +284,7 @@ class Translator:
         event = role_events.Registers(writes=own)
         self.accumulators.setdefault(own, (self.role.name, self.span(operation)))
         self._late.append((operation, event, holds if second else negation(holds)))
+        self.selected = self.span(operation)
         return True
 
     def _unread(self, operation: Operation) -> None:

@@ -75,6 +75,8 @@ def in_sizes(kernel: Kernel) -> Sized:
             by[variable] = one.value
         else:
             groups.setdefault(one.value - one.value.offset, []).append(variable)
+    by |= (multiples := _multiples(groups, kernel))
+    groups = {value: some for value, some in groups.items() if some[0] not in multiples}
     sizes: list[Size] = []
     assumed: list[polynomial_values.Value] = []
     for members in groups.values():
@@ -103,6 +105,32 @@ def in_sizes(kernel: Kernel) -> Sized:
     return Sized(made, tuple(sizes), tuple(assumed))
 
 
+def _multiples(
+    groups: Mapping[polynomial_values.Value, Sequence[polynomial_values.Variable]], kernel: Kernel
+) -> dict[polynomial_values.Atom, polynomial_values.Value]:
+    """The trip counts that are multiples of another one, which is no multiple itself."""
+    alone = {
+        value: some[0]
+        for value, some in groups.items()
+        if len(some) == 1 and kernel.trips[some[0]].value.offset == 0
+    }
+    found: dict[polynomial_values.Atom, polynomial_values.Value] = {}
+    for value, variable in alone.items():
+        for other, one in alone.items():
+            times = _times(value, other)
+            if times is not None and not any(_times(other, third) for third in alone):
+                found[variable] = polynomial_values.atom_value(one) * times
+    return found
+
+
+def _times(value: polynomial_values.Value, other: polynomial_values.Value) -> int | None:
+    """Returns the number over 1 by which another value is multiplied in this one; None if none."""
+    for times in range(2, MOST):
+        if other.terms and value == other * times:
+            return times
+    return None
+
+
 def _of_program(value: polynomial_values.Value) -> bool:
     """Returns whether a trip count is an expression of program ids, and so no size."""
     variables = value.variables()
@@ -119,7 +147,9 @@ def _by_trips(
     for item in items:
         match item:
             case role_events.Loop():
-                own = [one for one in sizes if polynomial_values.atom_value(one.variable) == item.trips]
+                own = [
+                    one for one in sizes if polynomial_values.atom_value(one.variable) == item.trips
+                ]
                 inside = own[0] if own else within
                 made.append(replace(item, body=_by_trips(item.body, sizes, inside)))
             case role_events.Step() if item.guard != polynomial_values.TRUE:
