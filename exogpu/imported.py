@@ -38,11 +38,11 @@ class ImportedKernel(Procedure):
         self,
         name: str,
         source: Imported,
-        again: Callable[[Mapping[str, int]], Imported] | None = None,
+        import_with_numbers: Callable[[Mapping[str, int]], Imported] | None = None,
     ) -> None:
         super().__init__(name, replace(source.proc, name=name), ())
         self.source = source
-        self.again = again
+        self.import_with_numbers = import_with_numbers
         """Reads it again, with numbers for some of its arguments."""
 
     def check(
@@ -62,7 +62,8 @@ class ImportedKernel(Procedure):
         """
         refuse_sizes(self.name, sizes)
         start = perf_counter()
-        begin = SOON if timeout is None else min(SOON, timeout)
+        soon = SOON * (2 if self.source.flagged else 1)
+        begin = soon if timeout is None else min(soon, timeout)
 
         def answer(kernel: Procedure, seconds: float | None) -> Verdict:
             found = Procedure.check(
@@ -78,19 +79,23 @@ class ImportedKernel(Procedure):
         found = answer(self, begin)
         if found.word == "undecided" and self.source.flagged:
             left = None if timeout is None else max(timeout - (perf_counter() - start), 0.0)
-            return self._refuted_at_numbers(policy, left) or found
+            refuted = self._refuted_at_numbers(policy, left if left is None else left * 0.6)
+            if refuted is not None:
+                return refuted
         if found.word != "undecided" or begin == timeout:
             return found
         left = None if timeout is None else max(timeout - (perf_counter() - start), 0.0)
-        refuted = answer(_Hastened(self.name, self.source), left if left is None else left * 0.6)
-        if refuted.word == "refuted":
-            return refuted
+        if self.source.flagged:
+            return answer(self, left)
+        hastened = answer(_Hastened(self.name, self.source), left if left is None else left * 0.6)
+        if hastened.word == "refuted":
+            return hastened
         left = None if timeout is None else max(timeout - (perf_counter() - start), 0.0)
         return answer(self, left)
 
     def _refuted_at_numbers(self, policy: Policy | str, timeout: float | None) -> Verdict | None:
         """Returns a refutation with numbers for those arguments that tell when conditions hold."""
-        if self.again is None:
+        if self.import_with_numbers is None:
             return None
         start = perf_counter()
         tried = list(self.source.specialisations())
@@ -98,7 +103,7 @@ class ImportedKernel(Procedure):
             left = None if timeout is None else timeout - (perf_counter() - start)
             left = left if left is None else max(left, 0.0) / (len(tried) - at)
             try:
-                source = self.again(given)
+                source = self.import_with_numbers(given)
             except RefusedError:
                 continue
             if source.flagged:
@@ -207,10 +212,10 @@ def import_ttgir(
         hazard = error.hazard if isinstance(error, FaultyError) else None
         return UnimportedKernel(name or "kernel", error.diagnostic, hazard)
 
-    def again(given: Mapping[str, int]) -> Imported:
+    def import_with_numbers(given: Mapping[str, int]) -> Imported:
         return imported(text, version, ptx, given)
 
-    return ImportedKernel(name or source.proc.name, source, again)
+    return ImportedKernel(name or source.proc.name, source, import_with_numbers)
 
 
 def from_file(path: Path) -> ImportedKernel | UnimportedKernel:

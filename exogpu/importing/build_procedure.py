@@ -51,8 +51,8 @@ class _Builder(Statements):
             params.append(ir.ControlParam(name, "size", size.trips.span))
             least = ir.Compare(">=", ir.CVar(name), ir.Int(size.least), size.trips.span)
             preconditions.append(least)
-            if size.most is not None:
-                most = ir.Compare("<=", ir.CVar(name), ir.Int(size.most), size.trips.span)
+            if size.greatest is not None:
+                most = ir.Compare("<=", ir.CVar(name), ir.Int(size.greatest), size.trips.span)
                 preconditions.append(most)
         self.around += extents
         body: ir.Block = (*self._declared(), *self._block(plan.items, ()), self._end())
@@ -61,7 +61,7 @@ class _Builder(Statements):
         warps = tuple(ir.WarpConfig(self._group(role.name), role.warps) for role in plan.roles)
         launch = ir.DeviceFunction(1, warps, body, span=span)
         params += self.sinks
-        params += self.flags.params()
+        params += self.flags.known.values()
         return ir.Proc(plan.name, tuple(params), tuple(preconditions), (launch,), span)
 
     def _end(self) -> ir.Stmt:
@@ -169,9 +169,9 @@ class _Builder(Statements):
         else:
             body = self._event(step, known)
         for holds in flagged:
-            body = (self.flags.where(holds, self.around, body, step.span),) if body else ()
-        self._append(found, self._guarded(body, written, step.span), step)
-        self._append(found, self._guarded(commit, written, step.span), step)
+            body = (self.flags.guard_by_flag(holds, self.around, body, step.span),) if body else ()
+        self._append(found, self._wrap_in_conditions(body, written, step.span), step)
+        self._append(found, self._wrap_in_conditions(commit, written, step.span), step)
 
     def _conditions(
         self, step: role_events.Step, facts: tuple[Condition, ...]
@@ -188,7 +188,9 @@ class _Builder(Statements):
                 flagged.append(part)
         return flagged, [one for one in written if one != ir.Truth(True)]
 
-    def _guarded(self, body: ir.Block, conditions: Sequence[ir.BExpr], span: Span) -> ir.Block:
+    def _wrap_in_conditions(
+        self, body: ir.Block, conditions: Sequence[ir.BExpr], span: Span
+    ) -> ir.Block:
         for holds in conditions:
             body = (ir.If(holds, body, span=span),) if body else ()
         return body

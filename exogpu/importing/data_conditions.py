@@ -16,7 +16,7 @@ from exogpu.importing import role_events
 from exogpu.importing.mbarrier_rings import steps
 from exogpu.importing.polynomial_values import Condition, negation
 from exogpu.importing.refusals import unsupported
-from exogpu.importing.trip_counts import WITHIN
+from exogpu.importing.role_events import WITHIN
 from exogpu.importing.value_proofs import is_steady
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import DataType, Sym
@@ -24,15 +24,11 @@ from exogpu.ir.types import DataType, Sym
 
 @dataclass(slots=True)
 class Flags:
-    """The flags of a procedure, by condition: their values, and the name of one that is loaded."""
+    """The flags of a procedure, by condition: the parameters with their values."""
 
-    known: dict[Condition, tuple[ir.DataParam, Sym]] = field(default_factory=dict)
+    known: dict[Condition, ir.DataParam] = field(default_factory=dict)
 
-    def params(self) -> list[ir.DataParam]:
-        """The parameters with their values."""
-        return [param for param, _ in self.known.values()]
-
-    def where(
+    def guard_by_flag(
         self, holds: Condition, around: Sequence[tuple[Sym, ir.CExpr]], body: ir.Block, span: Span
     ) -> ir.Stmt:
         """Returns the body where a condition holds; `around` are the tasks and loops around it."""
@@ -43,8 +39,9 @@ class Flags:
             shape = (*(extent for _, extent in varied), ir.Int(1))
             name = Sym(f"flag{len(self.known)}")
             param = ir.DataParam(name, DataType.I32, shape, CudaGmemLinear, span=span)
-            self.known[which] = (param, Sym(f"holds{len(self.known)}"))
-        param, value = self.known[which]
+            self.known[which] = param
+        param = self.known[which]
+        value = Sym(param.name.name.replace("flag", "holds"))
         points = (*(ir.Point(ir.CVar(name)) for name, _ in varied), ir.Point(ir.Int(0)))
         test = ir.Compare("==", ir.CVar(value), ir.Int(true), span)
         inside = (ir.If(test, body, span=span),)
@@ -62,17 +59,14 @@ def _may_vary(holds: Condition, name: Sym) -> bool:
 def joined(first: ir.Stmt, second: ir.Stmt) -> ir.Stmt | None:
     """Returns two statements under one flag as one; None where they are under others."""
     match first, second:
-        case ir.For(mode=ir.Loaded()), ir.For(mode=ir.Loaded()) if (
-            first.iterator == second.iterator
-        ):
-            *before, last = first.body
-            (then,) = second.body
-            assert isinstance(last, ir.If) and isinstance(then, ir.If)
-            if str(last.condition) != str(then.condition):
-                return replace(first, body=(*first.body, then))
-            inner = None
-            if len(then.body) == 1:
-                inner = joined(last.body[-1], then.body[0])
+        case (
+            ir.For(mode=ir.Loaded(one), body=(*before, ir.If() as last)),
+            ir.For(mode=ir.Loaded(other), body=(ir.If(ir.Compare() as test) as then,)),
+        ) if (one.name, one.coords) == (other.name, other.coords):
+            holds = replace(test, left=ir.CVar(first.iterator))
+            if holds != last.condition:
+                return replace(first, body=(*first.body, replace(then, condition=holds)))
+            inner = joined(last.body[-1], then.body[0]) if len(then.body) == 1 else None
             body = (*last.body, *then.body) if inner is None else (*last.body[:-1], inner)
             return replace(first, body=(*before, replace(last, body=body)))
         case _:

@@ -11,7 +11,7 @@ from exogpu.importing.mbarrier_rings import steps
 from exogpu.importing.memory import Window, overlap
 from exogpu.importing.polynomial_values import Value
 from exogpu.importing.refusals import unsupported
-from exogpu.importing.role_events import Barriers
+from exogpu.importing.role_events import WITHIN, Barriers
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Initialised:
             )
         if found.arrivals and found.scope != scope:
             raise unsupported(
-                f"the mbarrier {found.label} is initialised in several loops",
+                f"the mbarrier {found.label} is initialised in a branch or loop, and elsewhere",
                 "initialise all of it in one place",
                 span,
             )
@@ -152,7 +152,7 @@ def refuse_unawaited(
     waits = [step.event for step in steps(items) if isinstance(step.event, role_events.Wait)]
     earlier = {one.barrier.array for one in waits if one.lag != Value()}
     for array, one in barriers.items():
-        ends = one.shares or one.scope
+        ends = one.shares or (one.scope and not one.scope.startswith(WITHIN))
         if ends and (array in unbalanced or array in earlier):
             raise unsupported(
                 f"the bytes of the mbarrier {one.label} have another use later, and not every "

@@ -37,7 +37,7 @@ def touched_accumulator(ptx: str) -> str | None:
     waiting = list(blocks)
     while waiting:
         label = waiting.pop()
-        under_way, touched = _through(blocks[label], entered[label], accumulators)
+        under_way, touched = _state_after(blocks[label], entered[label], accumulators)
         if touched is not None:
             return touched
         for other in blocks[label].following:
@@ -47,7 +47,7 @@ def touched_accumulator(ptx: str) -> str | None:
     return None
 
 
-def _through(block: _Block, under_way: bool, accumulators: set[str]) -> tuple[bool, str | None]:
+def _state_after(block: _Block, under_way: bool, accumulators: set[str]) -> tuple[bool, str | None]:
     """Returns whether a wgmma may be under way at a block's end, and an access of accumulators."""
     for line in block.lines:
         if line.startswith("wgmma.mma_async"):

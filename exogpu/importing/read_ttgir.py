@@ -329,7 +329,7 @@ def _notes_of_counts(labels: Iterable[str]) -> Iterator[str]:
 
 def _notes(sizes: Sequence[Size]) -> list[str]:
     return [
-        f"{size.variable.name} is the {'branch' if size.most else 'trip count'} at line "
+        f"{size.variable.name} is the {'branch' if size.greatest else 'trip count'} at line "
         f"{size.trips.span.line}: {re.sub(r'%', '', value_text(size.trips.value))}"
         for size in sizes
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from exogpu.diagnostics.errors import Span
 from exogpu.importing.memory import Memory, Window
@@ -259,6 +259,13 @@ class Barriers:
     def end(self) -> int:
         """The offset after its last byte."""
         return self.offset + self.size
+
+
+CASE: Final = "case_"
+"""The names of sizes that are 1 where a branch is taken, and 0 where not, begin so."""
+
+WITHIN: Final = "within_"
+"""The names of counters of branches that are read as loops begin so."""
 
 
 @dataclass(frozen=True, slots=True)

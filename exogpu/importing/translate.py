@@ -33,9 +33,9 @@ from exogpu.importing.polynomial_values import (
     negation,
 )
 from exogpu.importing.refusals import faulty, unknown_value, unsupported
+from exogpu.importing.role_events import CASE, WITHIN
 from exogpu.importing.scalar_operations import Scalar, evaluated, is_scalar, is_truth, merged
 from exogpu.importing.source_locations import Places
-from exogpu.importing.trip_counts import CASE, WITHIN
 from exogpu.importing.triton_tables import Lowering, is_register_operation
 from exogpu.importing.value_proofs import between_bounds, counter, known_within
 

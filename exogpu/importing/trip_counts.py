@@ -21,12 +21,6 @@ from exogpu.importing.value_proofs import between_bounds, equal, follows
 PROGRAM: Final = re.compile(r"program\d")
 """The names of program ids."""
 
-CASE: Final = "case_"
-"""The names of sizes that are 1 where a branch is taken, and 0 where not, begin so."""
-
-WITHIN: Final = "within_"
-"""The names of counters of branches that are read as loops begin so."""
-
 MOST: Final = 9
 """Iterations that the guards of a prologue are compared with, and one."""
 
@@ -41,13 +35,13 @@ class Size:
     """Fewer are not covered, since a loop after a peeled prologue would run a negative number."""
 
     @property
-    def most(self) -> int | None:
+    def greatest(self) -> int | None:
         """The greatest number that there is: 1 for a branch."""
         return 1 if self.variable.bit else None
 
     def includes(self, number: int) -> bool:
         """Returns whether it may be this number, as far as its range tells."""
-        return self.least <= number and (self.most is None or number <= self.most)
+        return self.least <= number and (self.greatest is None or number <= self.greatest)
 
 
 @dataclass(frozen=True, slots=True)

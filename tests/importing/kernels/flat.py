@@ -1,5 +1,7 @@
 """Kernels whose branches depend on counters of tiles, or on data."""
 
+import triton
+import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -69,3 +71,18 @@ def scale_some_rows(source, scales, target, columns, WIDTH: gl.constexpr):
             buffer.store(gl.load(source + first) * 2)
             value = buffer.load(other)
             gl.store(target + at + gl.arange(0, WIDTH, other), value)
+
+
+@triton.jit
+def multiply_tiles(
+    a, b, c, tiles, K, TILE: tl.constexpr, STEP: tl.constexpr, PROGRAMS: tl.constexpr
+):
+    """Tiles of c in turn: the compiler makes one loop of the two, and loads ahead across tiles."""
+    steps = tl.cdiv(K, STEP)
+    for tile in tl.range(tl.program_id(0), tiles, PROGRAMS, flatten=True):
+        acc = tl.zeros((TILE, TILE), tl.float32)
+        for step in range(steps):
+            at = a.load([tile * TILE, step * STEP])
+            bt = b.load([0, step * STEP])
+            acc = tl.dot(at, bt.T, acc)
+        c.store([tile * TILE, 0], acc.to(tl.float16))
