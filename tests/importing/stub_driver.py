@@ -1,4 +1,4 @@
-"""A driver of Triton's without a GPU: it loads no binary, launches nothing and writes launches down.
+"""A driver of Triton's without a GPU: it loads no binary and writes launches down.
 
 All before that is Triton's own: the specialisation, the cache, tuning, and compiling to a cubin.
 """
