@@ -105,7 +105,7 @@ def judge(case: str) -> cases.Result:
         program = forging.content(folder, forging.PROGRAM)
         witness = forging.content(folder, forging.WITNESS)
         before = json_text(program)
-        if less := random.random() < 1 / 6:
+        if less := Random(f"less {case}").random() < 1 / 6:
             what, program = random.choice(list(weakened(program)))
             done = [f"asks for less: {what}"]
         else:

@@ -38,7 +38,7 @@ def test_the_kernel_is_proved(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.path.stem}-{bug.name}")
 def test_the_comment_holds(bug: Bug, tmp_path: Path) -> None:
     verdict = load(bug.text, tmp_path / "wrong.py").check()
-    assert verdict.word in ("refuted", "error") and not verdict.note
+    assert verdict.word in ("refuted", "error") and "failed" not in verdict.note
     found = {h.kind.value for h in verdict.hazards} or {d.code for d in verdict.diagnostics}
     assert found == bug.expected
     said = [*(h.help for h in verdict.hazards), *(d.help for d in verdict.diagnostics)]
