@@ -159,7 +159,7 @@ def _counted_alike(found: list[symbolic_sites.Site]) -> list[symbolic_sites.Site
     for site in found:
         if isinstance(site.op, _COUNTED):
             for name in symbolic_sites.variables_of(site.op):
-                read.setdefault(name, {}).update(dict.fromkeys(symbolic_sites.loads_around(site)))
+                read.setdefault(name, {}).update(dict.fromkeys(_loads_counted(site)))
     made: list[symbolic_sites.Site] = []
     for site in found:
         more = [
@@ -175,6 +175,19 @@ def _counted_alike(found: list[symbolic_sites.Site]) -> list[symbolic_sites.Site
         path = (*site.path[: plain + 1], *site.path[plain : plain + 1] * len(loads))
         made.append(replace(site, loops=(*site.loops[:plain], *loads), path=path))
     return made
+
+
+def _loads_counted(site: symbolic_sites.Site) -> Iterator[amir.Loop]:
+    """Yields the loads that may tell how often something counts on a barrier: Awaits with n >= 0
+    are not counted themselves, so that only the bounds of loops around them matter."""
+    bounds = frozenset[Sym]()
+    for loop in site.loops:
+        bounds |= control_variables(loop.lo) | control_variables(loop.hi)
+    through = symbolic_sites.read_through(site, bounds)
+    uncounted = isinstance(site.op, amir.Await) and site.op.n >= 0
+    for load in symbolic_sites.loads_around(site):
+        if not uncounted or load.iterator in through:
+            yield load
 
 
 _COUNTED: Final = (amir.Arrive, amir.Await, amir.CheckBarrier)

@@ -81,6 +81,12 @@ def loads_around(site: Site) -> tuple[amir.Loop, ...]:
     return tuple(loop for loop in site.loops if loop.source is not None)
 
 
+def is_decided_by_loads(site: Site) -> bool:
+    """Tests whether a guard of a site reads a value from memory."""
+    loaded = {load.iterator for load in loads_around(site)}
+    return any(control_variables(condition) & loaded for _, condition in site.guards)
+
+
 def loaded_from(site: Site) -> frozenset[Access]:
     """The elements that have the values that a site reads."""
     return frozenset(loop.source for loop in site.loops if loop.source is not None)

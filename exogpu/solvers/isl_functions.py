@@ -141,6 +141,14 @@ def least_between(left: Map, right: Map, pairs: Map, least: Least) -> Between:
     return Between(function, True, True, first_of(chosen), second_of(chosen))
 
 
+def either_between(left: Map, right: Map, pairs: Map, least: Least) -> tuple[Between, ...]:
+    """For the pairs `a -> b`, the smallest such `c` for `a` and the largest for `b`, those that do
+    for all pairs; where neither does, `least_between`."""
+    sides = (_of_first(least, left, right, pairs), _of_second(left, right, pairs))
+    found = tuple(one for one in sides if one is not None)
+    return found or (least_between(left, right, pairs, least),)
+
+
 def _pieces(relation: Map) -> int:
     return int(relation.n_basic_map())
 

@@ -27,7 +27,7 @@ from exogpu.symbolic.search.instance_model import Model
 from exogpu.symbolic.search.quasi_affine import expression
 from exogpu.symbolic.search.sync_relations import Syncs
 from exogpu.symbolic.search.visibility import Crossing, Step
-from exogpu.symbolic.sites import Site, reads_slot
+from exogpu.symbolic.sites import Site, is_decided_by_loads, reads_slot
 
 Pair: TypeAlias = tuple[witness.Values, witness.Values]
 """A record, by its inner iterators and its thread, where that is a coordinate; and what follows."""
@@ -76,6 +76,15 @@ class Finder:
         """For the pairs `a -> b`, what is reached from `a` by `left` and from `b` by `right`."""
         return isl_functions.least_between(left, right, pairs, self._least)
 
+    def middles(
+        self, site: Site, left: isl.Map, right: isl.Map, pairs: isl.Map
+    ) -> tuple[isl_functions.Between, ...]:
+        """The same as candidates for instances of a site: where a value from memory decides whether
+        it is executed, it may be in the iteration of `a` or in that of `b`."""
+        if not is_decided_by_loads(site):
+            return (self.middle(left, right, pairs),)
+        return isl_functions.either_between(left, right, pairs, self._least)
+
     def candidates_between(
         self, found: isl_functions.Between, first: witness.Values, second: witness.Values
     ) -> list[witness.Values]:
@@ -99,17 +108,19 @@ class Finder:
         if how.by_thread:
             assert ends.check_thread is not None
             last = (*check, ends.check_thread)
-        chosen = self.middle(how.found, isl.inverse(how.reached), how.pairs)
-        at = [(inputs, one) for one in self.candidates_between(chosen, inputs, last)]
+        found: list[witness.Seen] = []
         trail = Trail(self, how.records.site, how.records.each)
-        ways = trail.ways(how.granted, how.label, how.steps, chosen.left, at)
-        return [
-            witness.Seen(
-                witness.Granted(self.instance(how.granted, one), how.label, tuple(way)),
-                self.common_threads(how.granted, how.check, one, check),
+        for chosen in self.middles(how.granted, how.found, isl.inverse(how.reached), how.pairs):
+            at = [(inputs, one) for one in self.candidates_between(chosen, inputs, last)]
+            ways = trail.ways(how.granted, how.label, how.steps, chosen.left, at)
+            found += (
+                witness.Seen(
+                    witness.Granted(self.instance(how.granted, one), how.label, tuple(way)),
+                    self.common_threads(how.granted, how.check, one, check),
+                )
+                for (_, one), way in zip(at, ways, strict=True)
             )
-            for (_, one), way in zip(at, ways, strict=True)
-        ]
+        return found
 
     def clear_candidates(self, how: Cleared, ends: Ends) -> list[witness.Gone]:
         """The candidates for a Clear between these."""
@@ -236,27 +247,29 @@ class Trail:
         """A sync that fires after another has granted."""
         finder, via = self.finder, step.via
         hop = isl.inverse(finder.syncs.hop(before, via, step.granted))
-        last = finder.middle(step.base, hop, here)
-        fires: isl_functions.Between | None = None
-        if not isinstance(via.op, Fence):
-            shared = finder.frame.pairs_sharing_thread(before, via)
-            edge = isl.inverse(finder.syncs.edge(via, step.granted))
-            fires = finder.middle(shared, edge, isl.inverse(last.right))
-        starts = [
-            [(record, start) for start in finder.candidates_between(last, record, one)]
-            for record, one in at
-        ]
-        flat = [start for several in starts for start in several]
-        ways = iter(self.ways(before, step.before_label, earlier, last.left, flat))
-        for (_, one), several, into in zip(at, starts, found, strict=True):
-            for _, start in several:
-                granted = witness.Granted(
-                    finder.instance(before, start), step.before_label, tuple(next(ways))
-                )
-                fired = [one] if fires is None else finder.candidates_between(fires, start, one)
-                for inner in fired:
-                    threads = finder.common_threads(before, via, start, inner)
-                    into.append(witness.Passed(finder.instance(via, inner), threads, granted))
+        shared = finder.frame.pairs_sharing_thread(before, via)
+        for last in finder.middles(before, step.base, hop, here):
+            fires: isl_functions.Between | None = None
+            if not isinstance(via.op, Fence):
+                edge = isl.inverse(finder.syncs.edge(via, step.granted))
+                fires = finder.middle(shared, edge, isl.inverse(last.right))
+            starts = [
+                [(record, start) for start in finder.candidates_between(last, record, one)]
+                for record, one in at
+            ]
+            flat = [start for several in starts for start in several]
+            ways = iter(self.ways(before, step.before_label, earlier, last.left, flat))
+            for (_, one), several, into in zip(at, starts, found, strict=True):
+                for _, start in several:
+                    granted = witness.Granted(
+                        finder.instance(before, start), step.before_label, tuple(next(ways))
+                    )
+                    fired = [one]
+                    if fires is not None:
+                        fired = finder.candidates_between(fires, start, one)
+                    for inner in fired:
+                        threads = finder.common_threads(before, via, start, inner)
+                        into.append(witness.Passed(finder.instance(via, inner), threads, granted))
 
     def _crossed(
         self,
