@@ -6,7 +6,7 @@ import_ttgir(open("kernel.ttgir").read()).check()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,9 +34,16 @@ class ImportedKernel(Procedure):
 
     compiled_elsewhere = True
 
-    def __init__(self, name: str, source: Imported) -> None:
+    def __init__(
+        self,
+        name: str,
+        source: Imported,
+        import_with_numbers: Callable[[Mapping[str, int]], Imported] | None = None,
+    ) -> None:
         super().__init__(name, replace(source.proc, name=name), ())
         self.source = source
+        self.import_with_numbers = import_with_numbers
+        """Reads it again, with numbers for some of its arguments."""
 
     def check(
         self,
@@ -55,7 +62,8 @@ class ImportedKernel(Procedure):
         """
         refuse_sizes(self.name, sizes)
         start = perf_counter()
-        begin = SOON if timeout is None else min(SOON, timeout)
+        soon = SOON * (2 if self.source.flagged else 1)
+        begin = soon if timeout is None else min(soon, timeout)
 
         def answer(kernel: Procedure, seconds: float | None) -> Verdict:
             found = Procedure.check(
@@ -69,16 +77,47 @@ class ImportedKernel(Procedure):
             return replace(self._told(found), seconds=perf_counter() - start)
 
         found = answer(self, begin)
+        if found.word == "undecided" and self.source.flagged:
+            left = None if timeout is None else max(timeout - (perf_counter() - start), 0.0)
+            refuted = self._refuted_at_numbers(policy, left if left is None else left * 0.6)
+            if refuted is not None:
+                return refuted
         if found.word != "undecided" or begin == timeout:
             return found
         left = None if timeout is None else max(timeout - (perf_counter() - start), 0.0)
-        refuted = answer(_Hastened(self.name, self.source), left if left is None else left * 0.6)
-        if refuted.word == "refuted":
-            return refuted
+        if self.source.flagged:
+            return answer(self, left)
+        hastened = answer(_Hastened(self.name, self.source), left if left is None else left * 0.6)
+        if hastened.word == "refuted":
+            return hastened
         left = None if timeout is None else max(timeout - (perf_counter() - start), 0.0)
         return answer(self, left)
 
+    def _refuted_at_numbers(self, policy: Policy | str, timeout: float | None) -> Verdict | None:
+        """Returns a refutation with numbers for those arguments that tell when conditions hold."""
+        if self.import_with_numbers is None:
+            return None
+        start = perf_counter()
+        tried = list(self.source.specialisations())
+        for at, given in enumerate(tried):
+            left = None if timeout is None else timeout - (perf_counter() - start)
+            left = left if left is None else max(left, 0.0) / (len(tried) - at)
+            try:
+                source = self.import_with_numbers(given)
+            except RefusedError:
+                continue
+            if source.flagged:
+                continue
+            found = ImportedKernel(self.name, source).check(policy=policy, timeout=left)
+            if found.word == "refuted":
+                hazards = (replace(h, sizes={**given, **h.sizes}) for h in found.hazards)
+                return replace(found, hazards=tuple(hazards))
+        return None
+
     def _told(self, verdict: Verdict) -> Verdict:
+        if verdict.hazards and self.source.flagged:
+            reason = _unknown_conditions(verdict.hazards[0])
+            verdict = replace(verdict, word="undecided", reason=reason, hazards=())
         if verdict.hazards and not possible(self.source.sizes, verdict.hazards[0].sizes):
             sizes = ", ".join(f"{name}={n}" for name, n in verdict.hazards[0].sizes.items())
             reason = f"not proved, and the trip counts at which it fails never occur: {sizes}"
@@ -98,6 +137,15 @@ class ImportedKernel(Procedure):
             remarks=self.source.notes,
             warnings=(),
         )
+
+
+def _unknown_conditions(hazard: Hazard) -> str:
+    """The reason where a refutation has values for conditions that the kernel may never have."""
+    told = hazard_for_triton(hazard)
+    places = [one.span for one in (hazard.first, hazard.second) if one is not None]
+    lines = " and ".join(str(line) for line in dict.fromkeys(place.line for place in places))
+    said = f"{hazard.kind.value} of lines {lines}: {told.message}"
+    return f"not proved; it fails if conditions that are data hold at will: {said}"
 
 
 class _Hastened(Procedure):
@@ -163,7 +211,11 @@ def import_ttgir(
     except RefusedError as error:
         hazard = error.hazard if isinstance(error, FaultyError) else None
         return UnimportedKernel(name or "kernel", error.diagnostic, hazard)
-    return ImportedKernel(name or source.proc.name, source)
+
+    def import_with_numbers(given: Mapping[str, int]) -> Imported:
+        return imported(text, version, ptx, given)
+
+    return ImportedKernel(name or source.proc.name, source, import_with_numbers)
 
 
 def from_file(path: Path) -> ImportedKernel | UnimportedKernel:

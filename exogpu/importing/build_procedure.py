@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from exogpu.diagnostics.errors import Span
 from exogpu.hw.memories import CudaRmem, CudaSmemLinear
 from exogpu.importing import cell_instructions, role_events
 from exogpu.importing.cell_instructions import Parts
+from exogpu.importing.data_conditions import joined, refuse_counted_groups
 from exogpu.importing.event_statements import IN_ORDER, Plan, Statements
 from exogpu.importing.mbarrier_rings import steps
 from exogpu.importing.polynomial_values import TRUE, Condition, Variable, atom_value
+from exogpu.importing.refusals import RefusedError
+from exogpu.importing.substitution import conditions_in
 from exogpu.importing.value_proofs import between_bounds
 from exogpu.importing.value_rendering import condition, expression, is_excluded
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import BarrierMechanism, DataType, Sym
 
 
-def build_procedure(plan: Plan) -> ir.Proc:
-    """The procedure.  Raises RefusedError (K103) for what is not affine."""
-    return _Builder(plan).proc()
+def build_procedure(plan: Plan) -> tuple[ir.Proc, tuple[Condition, ...]]:
+    """Returns the procedure, and the conditions for which it takes any values.
+
+    Raises RefusedError (K103) for what is not affine.
+    """
+    builder = _Builder(plan)
+    return builder.proc(), tuple(builder.flags.known)
 
 
 class _Builder(Statements):
@@ -43,6 +51,9 @@ class _Builder(Statements):
             params.append(ir.ControlParam(name, "size", size.trips.span))
             least = ir.Compare(">=", ir.CVar(name), ir.Int(size.least), size.trips.span)
             preconditions.append(least)
+            if size.greatest is not None:
+                most = ir.Compare("<=", ir.CVar(name), ir.Int(size.greatest), size.trips.span)
+                preconditions.append(most)
         self.around += extents
         body: ir.Block = (*self._declared(), *self._block(plan.items, ()), self._end())
         for iterator, extent in reversed(extents):
@@ -50,6 +61,7 @@ class _Builder(Statements):
         warps = tuple(ir.WarpConfig(self._group(role.name), role.warps) for role in plan.roles)
         launch = ir.DeviceFunction(1, warps, body, span=span)
         params += self.sinks
+        params += self.flags.known.values()
         return ir.Proc(plan.name, tuple(params), tuple(preconditions), (launch,), span)
 
     def _end(self) -> ir.Stmt:
@@ -149,13 +161,47 @@ class _Builder(Statements):
         if is_excluded(step.guard, facts):
             return
         known = facts if step.guard == TRUE else (*facts, step.guard)
-        body = self._event(step, known)
-        if step.guard != TRUE:
-            holds = condition(step.guard, self.names, facts, step.span)
-            if holds != ir.Truth(True):
-                body = (ir.If(holds, body, span=step.span),)
+        flagged, written = self._conditions(step, facts)
+        commit: ir.Block = ()
+        if flagged and isinstance(step.event, _COMMITTED):
+            refuse_counted_groups(self.plan.items, step)
+            body, commit = self._event(step, known, commits=False), self._commit(step)
+        else:
+            body = self._event(step, known)
+        for holds in flagged:
+            body = (self.flags.guard_by_flag(holds, self.around, body, step.span),) if body else ()
+        self._append(found, self._wrap_in_conditions(body, written, step.span), step)
+        self._append(found, self._wrap_in_conditions(commit, written, step.span), step)
+
+    def _conditions(
+        self, step: role_events.Step, facts: tuple[Condition, ...]
+    ) -> tuple[list[Condition], list[ir.BExpr]]:
+        """Returns the conjuncts of a step's guard that are flags, and the others as conditions."""
+        flagged: list[Condition] = []
+        written: list[ir.BExpr] = []
+        for part in conditions_in(step.guard):
+            try:
+                written.append(condition(part, self.names, facts, step.span))
+            except RefusedError:
+                if len(self.plan.roles) > 1:
+                    raise
+                flagged.append(part)
+        return flagged, [one for one in written if one != ir.Truth(True)]
+
+    def _wrap_in_conditions(
+        self, body: ir.Block, conditions: Sequence[ir.BExpr], span: Span
+    ) -> ir.Block:
+        for holds in conditions:
+            body = (ir.If(holds, body, span=span),) if body else ()
+        return body
+
+    def _append(self, found: list[ir.Stmt], body: ir.Block, step: role_events.Step) -> None:
+        """Adds statements of a role to those before them."""
+        if found and body and (both := joined(found[-1], body[0])) is not None:
+            found[-1:] = [both, *body[1:]]
+            return
         group = self._group(step.role)
-        if isinstance(step.event, role_events.MeetAll) or not group:
+        if not body or isinstance(step.event, role_events.MeetAll) or not group:
             found += body
             return
         last = found[-1] if found else None
@@ -164,6 +210,10 @@ class _Builder(Statements):
         else:
             warps = self._warps(step.role)
             found.append(ir.Warps(0, warps, group, body, span=step.span))
+
+
+_COMMITTED: Final = (role_events.TmaStore, role_events.Dot, role_events.AsyncCommit)
+"""Events that commit a group."""
 
 
 def _groups(step: role_events.Step) -> tuple[tuple[str, str], ...]:

@@ -200,7 +200,7 @@ def _are_disjoint(
     no ids tell programs apart."""
     same = not programs
     overlapping = _near(one, other)
-    if overlapping is None:
+    if overlapping is None or all(map(_is_opaque, one.coordinates)):
         return False
     by = _primes((one, other), sizes, shared, same=same)
     by |= {
@@ -244,6 +244,13 @@ def _are_disjoint(
         )
         for v in differ
     )
+
+
+def _is_opaque(coordinate: polynomial_values.Value | None) -> bool:
+    """Returns whether a coordinate has a value in it that is not known, and differs in iterations
+    of a loop: no two are proved to differ."""
+    own = () if coordinate is None else coordinate.variables()
+    return any(one.within and one.name not in one.within for one in own)
 
 
 def _primes(

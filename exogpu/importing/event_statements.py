@@ -12,6 +12,7 @@ from exogpu.hw.timelines import SYNC_TIMELINES
 from exogpu.hw.units import cuda_thread, cuda_warp, cuda_warpgroup
 from exogpu.importing import cell_instructions, role_events
 from exogpu.importing.cell_instructions import Parts
+from exogpu.importing.data_conditions import Flags
 from exogpu.importing.mbarrier_rings import Usage
 from exogpu.importing.memory import Memory, Window
 from exogpu.importing.persistent_rings import ARRIVALS, WAITS
@@ -63,6 +64,7 @@ class Statements:
     names: dict[Variable, Sym] = field(default_factory=dict)
     symbols: dict[str, Sym] = field(default_factory=dict)
     sinks: list[ir.DataParam] = field(default_factory=list)
+    flags: Flags = field(default_factory=Flags)
     around: list[tuple[Sym, ir.CExpr]] = field(default_factory=list)
     """Tasks and loops around, with their extents."""
 
@@ -86,7 +88,10 @@ class Statements:
 
     # --- events -----------------------------------------------------------------------------
 
-    def _event(self, step: role_events.Step, facts: tuple[Condition, ...]) -> ir.Block:
+    def _event(
+        self, step: role_events.Step, facts: tuple[Condition, ...], *, commits: bool = True
+    ) -> ir.Block:
+        """Returns an event's statements; the `_commit` of a group is among them, or it is not."""
         span, event = step.span, step.event
         match event:
             case role_events.Meet() | role_events.MeetAll():
@@ -116,7 +121,7 @@ class Statements:
             case role_events.Wait():
                 return self._wait(step, event, facts)
             case role_events.TmaStore():
-                return self._tma_store(step, event, facts)
+                return self._tma_store(step, event, facts, commits=commits)
             case role_events.TmaStoreWait():
                 group = ir.Access(self.symbol(f"st_{step.role}"), (), span)
                 timeline = NOTHING if event.ghost else IN_ORDER
@@ -125,15 +130,13 @@ class Statements:
             case role_events.AsyncCopy():
                 return self._thread_loop(step, lambda t: self._cp_async(step, event, facts, t))
             case role_events.AsyncCommit():
-                return self._thread_loop(
-                    step, lambda t: (ir.Arrive(CP_ASYNC, (self._own("cp", step, t),), span=span),)
-                )
+                return self._commit(step) if commits else ()
             case role_events.AsyncWait():
                 return self._thread_loop(
                     step, lambda t: (self._await("cp", step, t, event.pending),)
                 )
             case role_events.Dot():
-                return self._dot(step, event, facts)
+                return self._dot(step, event, facts, commits=commits)
             case role_events.DotWait():
                 after = NOTHING if event.ghost else IN_ORDER
                 return self._thread_loop(
@@ -147,6 +150,24 @@ class Statements:
                 return self._tick(step, event)
             case _:
                 assert_never(event)
+
+    def _commit(self, step: role_events.Step) -> ir.Block:
+        """Returns the commit of an event's group by each that commits one."""
+        span = step.span
+        match step.event:
+            case role_events.TmaStore():
+                group = ir.Access(self.symbol(f"st_{step.role}"), (), span)
+                return self._elected(step, (ir.Arrive(SOURCE, (group,), span=span),))
+            case role_events.Dot():
+                return self._thread_loop(
+                    step,
+                    lambda w: (ir.Arrive(WGMMA, (self._own("wg", step, w),), span=span),),
+                    warpgroups=True,
+                )
+            case _:
+                return self._thread_loop(
+                    step, lambda t: (ir.Arrive(CP_ASYNC, (self._own("cp", step, t),), span=span),)
+                )
 
     def _thread_loop(
         self, step: role_events.Step, body: Callable[[Sym], ir.Block], *, warpgroups: bool = False
@@ -330,7 +351,12 @@ class Statements:
         return self._elected(step, self._slotted(step, (load.window,), (call,)))
 
     def _tma_store(
-        self, step: role_events.Step, store: role_events.TmaStore, facts: tuple[Condition, ...]
+        self,
+        step: role_events.Step,
+        store: role_events.TmaStore,
+        facts: tuple[Condition, ...],
+        *,
+        commits: bool,
     ) -> ir.Block:
         source, extents = self._window(store.window, facts, step.span)
         sink = Sym(f"tile{len(self.sinks)}_{store.tensor.strip('%').replace('.', '_')}")
@@ -349,11 +375,18 @@ class Statements:
         target = ir.Access(sink, (*points, whole), step.span)
         call = ir.CallInstr(cell_instructions.tma_store(extents), (target, source), span=step.span)
         group = ir.Access(self.symbol(f"st_{step.role}"), (), step.span)
-        arrive = ir.Arrive(SOURCE, (group,), span=step.span)
-        return self._elected(step, (*self._slotted(step, (store.window,), (call,)), arrive))
+        body = self._slotted(step, (store.window,), (call,))
+        if commits:
+            body = (*body, ir.Arrive(SOURCE, (group,), span=step.span))
+        return self._elected(step, body)
 
     def _dot(
-        self, step: role_events.Step, dot: role_events.Dot, facts: tuple[Condition, ...]
+        self,
+        step: role_events.Step,
+        dot: role_events.Dot,
+        facts: tuple[Condition, ...],
+        *,
+        commits: bool,
     ) -> ir.Block:
         span = step.span
 
@@ -367,7 +400,7 @@ class Statements:
             return (
                 ir.Fence(first, second, span=span),
                 *self._slotted(step, dot.operands, (call,)),
-                commit,
+                *((commit,) if commits else ()),
             )
 
         return self._thread_loop(step, body, warpgroups=True)

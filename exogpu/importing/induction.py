@@ -8,6 +8,7 @@ holds before the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from exogpu.importing import polynomial_values
@@ -140,6 +141,15 @@ def _shapes(
     """
     if len(set(trace[start:])) == 1:
         yield polynomial_values.integer_value(trace[start])
+    values = list(enumerate(trace))[start:]
+    for shape in _periodic_shapes(loop):
+        if all(number(shape, {loop: at}) == value for at, value in values):
+            yield shape
+
+
+@lru_cache(maxsize=16)
+def _periodic_shapes(loop: polynomial_values.Variable) -> tuple[polynomial_values.Value, ...]:
+    """The shapes that are no constants."""
     turn = polynomial_values.atom_value(loop)
     shapes = [
         polynomial_values.remainder(turn + a, n) + low
@@ -153,10 +163,7 @@ def _shapes(
         for a in range(n)
         for b in (0, 1)
     ]
-    values = list(enumerate(trace))[start:]
-    for shape in shapes:
-        if all(number(shape, {loop: at}) == value for at, value in values):
-            yield shape
+    return tuple(shapes)
 
 
 def _late_shapes(

@@ -11,7 +11,7 @@ from exogpu.importing.mbarrier_rings import steps
 from exogpu.importing.memory import Window, overlap
 from exogpu.importing.polynomial_values import Value
 from exogpu.importing.refusals import unsupported
-from exogpu.importing.role_events import Barriers
+from exogpu.importing.role_events import WITHIN, Barriers
 
 
 @dataclass(slots=True)
@@ -48,18 +48,22 @@ class Initialised:
         self.unseen |= before.unseen
         self.in_use |= before.in_use
 
-    def end_iteration(self, loop: str) -> None:
-        """An iteration of a loop ends: what it has initialised, it has to have invalidated."""
+    def end_iteration(self, loop: str, *, again: bool = True) -> None:
+        """An iteration of a loop ends: what it has initialised, it has to have invalidated.
+
+        Where there is no iteration `again`, only bytes that have another use have to be free."""
         for array, found in self.barriers.items():
             if not found.scope or found.scope != loop or array not in self.live:
                 continue
-            if self.invalidated.get(array, set()) != self.live[array]:
+            ends = again or found.shares
+            if ends and self.invalidated.get(array, set()) != self.live[array]:
                 raise unsupported(
                     f"the mbarrier {found.label} is initialised again by the next iteration",
                     "initialise it before the loop, or invalidate all of it where iterations end",
                     found.span,
                 )
-            del self.live[array], self.invalidated[array]
+            del self.live[array]
+            self.invalidated.pop(array, None)
 
     def initialise(
         self, array: str, index: int, count: int, span: Span, *, scope: str | None
@@ -76,7 +80,7 @@ class Initialised:
             )
         if found.arrivals and found.scope != scope:
             raise unsupported(
-                f"the mbarrier {found.label} is initialised in several loops",
+                f"the mbarrier {found.label} is initialised in a branch or loop, and elsewhere",
                 "initialise all of it in one place",
                 span,
             )
@@ -148,7 +152,7 @@ def refuse_unawaited(
     waits = [step.event for step in steps(items) if isinstance(step.event, role_events.Wait)]
     earlier = {one.barrier.array for one in waits if one.lag != Value()}
     for array, one in barriers.items():
-        ends = one.shares or one.scope
+        ends = one.shares or (one.scope and not one.scope.startswith(WITHIN))
         if ends and (array in unbalanced or array in earlier):
             raise unsupported(
                 f"the bytes of the mbarrier {one.label} have another use later, and not every "

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from exogpu.diagnostics.errors import Span
 from exogpu.diagnostics.hazards import HazardKind
@@ -20,7 +21,18 @@ from exogpu.importing.mbarrier_rings import resolve_lags, steps, usage_of
 from exogpu.importing.merge_roles import side_by_side
 from exogpu.importing.mlir_text import Module, read_module, walk
 from exogpu.importing.persistent_rings import circular_arrays, count_slots
-from exogpu.importing.polynomial_values import atom_value, compare, integer_value
+from exogpu.importing.polynomial_values import (
+    Atom,
+    Condition,
+    Floor,
+    Toward,
+    Variable,
+    atom_value,
+    compare,
+    condition_atoms,
+    integer_value,
+)
+from exogpu.importing.ptx_products import touched_accumulator
 from exogpu.importing.ptx_skeleton import further_barriers, mismatches
 from exogpu.importing.refusals import FaultyError, RefusedError, faulty, unsupported
 from exogpu.importing.role_deadlock import Stuck, find_deadlock
@@ -47,15 +59,32 @@ class Imported:
     ordered: bool
     """True if roles are read in an order that was guessed, and no execution was found in which they
     wait for each other for ever."""
+    flagged: tuple[Condition, ...]
+    """The conditions that any values are taken for."""
+    arguments: frozenset[str]
+    """The names of the kernel's arguments."""
+
+    def specialisations(self) -> Iterator[dict[str, int]]:
+        """Yields numbers for the arguments that conditions depend on, which may make the conditions
+        known: a few of the least with which loops that they bound run once, twice, three times."""
+        atoms = [atom for one in self.flagged for atom in condition_atoms(one)]
+        read = {atom.name for atom in atoms if isinstance(atom, Variable)} & self.arguments
+        divisors = {_divisor(atom) for atom in atoms}
+        for times in range(3) if read else ():
+            yield dict.fromkeys(sorted(read), max(divisors) * times + 1)
 
     def hastened(self) -> Proc:
         """The procedure with more order than there is, in which refutations are found sooner."""
         plan = replace(self.plan, by_warps=True)
-        return replace(build_procedure(plan), imported=self.proc.imported)
+        proc, _ = build_procedure(plan)
+        return replace(proc, imported=self.proc.imported)
 
 
-def imported(text: str, version: str = "", ptx: str = "") -> Imported:
-    """A kernel from its TTGIR, after allocation and barriers, and the PTX that it was lowered to.
+def imported(
+    text: str, version: str = "", ptx: str = "", given: Mapping[str, int] | None = None
+) -> Imported:
+    """A kernel from its TTGIR, after allocation and barriers, and the PTX that it was lowered to;
+    some of its arguments may be given as numbers.
 
     Where no version of Triton is given, it is the newest whose lowering the PTX agrees with.
     Raises RefusedError for a kernel that is not read exactly, with the operation and its line, and
@@ -63,7 +92,14 @@ def imported(text: str, version: str = "", ptx: str = "") -> Imported:
     """
     module = read_module(text)
     lowering = _agreeing(module, ptx, [_lowering(version)] if version else NEWEST_FIRST)
-    sized = in_sizes(translate(module, lowering))
+    sized = in_sizes(translate(module, lowering, given or {}))
+    if sized.kernel.selected is not None and ptx and (touched := touched_accumulator(ptx)):
+        raise RefusedError(
+            "K111",
+            f"PTX accesses an accumulator while a product may be under way: {touched}",
+            "wait for the product before its accumulator is used",
+            sized.kernel.selected,
+        )
     facts = tuple(
         compare("<=", integer_value(one.least) - atom_value(one.variable))
         for one in sized.sizes
@@ -103,15 +139,34 @@ def imported(text: str, version: str = "", ptx: str = "") -> Imported:
     _refuse_collision(items, sized, module)
     digest = hashlib.sha256(f"{text}\0{ptx}".encode()).hexdigest()
     assumed = tuple(_assumed(sized, items, module, lowering if not ptx else None))
+    if sized.kernel.selected is not None and not ptx:
+        assumed = (*assumed, SELECTED)
+    proc, flagged = build_procedure(plan)
     source = ImportSource(f"Triton {lowering.version}", digest, assumed)
     return Imported(
-        replace(build_procedure(plan), imported=source),
+        replace(proc, imported=source),
         plan,
         assumed,
         (*_notes_of_counts(labels[array] for array in unbalanced), *_notes(sized.sizes)),
         sized.sizes,
         kernel.specialized and find_deadlock(kernel.roles, kernel.barriers, sized.sizes) is None,
+        flagged,
+        _arguments(module),
     )
+
+
+def _divisor(atom: Atom) -> int:
+    """Returns the number by which an atom divides; 1 if by none."""
+    match atom:
+        case Floor():
+            return atom.divisor
+        case Toward():
+            return atom.divisor.constant or 1
+        case _:
+            return 1
+
+
+SELECTED: Final = "accumulators change after the wait for the products that write them"
 
 
 def with_barriers_of(ptx: str, text: str) -> str:
@@ -274,7 +329,7 @@ def _notes_of_counts(labels: Iterable[str]) -> Iterator[str]:
 
 def _notes(sizes: Sequence[Size]) -> list[str]:
     return [
-        f"{size.variable.name} is the trip count at line {size.trips.span.line}: "
-        f"{re.sub(r'%', '', value_text(size.trips.value))}"
+        f"{size.variable.name} is the {'branch' if size.greatest else 'trip count'} at line "
+        f"{size.trips.span.line}: {re.sub(r'%', '', value_text(size.trips.value))}"
         for size in sizes
     ]

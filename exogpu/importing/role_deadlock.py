@@ -60,7 +60,7 @@ def find_deadlock(
     """The roles in a state in which none goes on; None where none was found."""
     for counts in itertools.product(TRIED, repeat=min(len(sizes), 2)):
         given = dict(zip((one.variable for one in sizes), itertools.cycle(counts), strict=False))
-        if any(given[one.variable] < one.least for one in sizes):
+        if any(not one.includes(given[one.variable]) for one in sizes):
             continue
         try:
             at = _run(roles, barriers, given)

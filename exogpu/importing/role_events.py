@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from exogpu.diagnostics.errors import Span
 from exogpu.importing.memory import Memory, Window
@@ -261,6 +261,13 @@ class Barriers:
         return self.offset + self.size
 
 
+CASE: Final = "case_"
+"""The names of sizes that are 1 where a branch is taken, and 0 where not, begin so."""
+
+WITHIN: Final = "within_"
+"""The names of counters of branches that are read as loops begin so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trips:
     """A loop's trip count, as it was written: negative counts are none."""
@@ -286,3 +293,5 @@ class Kernel:
     """By name: the role whose registers they are."""
     trips: Mapping[Variable, Trips]
     specialized: bool
+    selected: Span | None = None
+    """The place of a select of accumulators, which LLVM places; None where there is none."""

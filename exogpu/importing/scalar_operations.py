@@ -19,13 +19,14 @@ def is_scalar(operation: Operation) -> bool:
     """Returns whether the operation has one result, an integer or a truth value."""
     result = operation.types.rpartition("->")[2].rpartition(" to ")[2].strip()
     constant = operation.name == "arith.constant" and operation.text in ("true", "false")
-    return len(operation.results) == 1 and (bool(_INTEGER.match(result)) or constant)
+    compared = operation.name == "arith.cmpf" and "tensor" not in operation.types
+    return len(operation.results) == 1 and (bool(_INTEGER.match(result)) or constant or compared)
 
 
 def is_truth(operation: Operation) -> bool:
     """Returns whether the result is a truth value."""
     result = operation.types.rpartition("->")[2].rpartition(" to ")[2].strip()
-    return result == "i1" or operation.name == "arith.cmpi"
+    return result == "i1" or operation.name in ("arith.cmpi", "arith.cmpf")
 
 
 def evaluated(operation: Operation, given: tuple[Scalar | None, ...]) -> Scalar | None:

@@ -14,16 +14,18 @@ from exogpu.importing.buffers import allocated, sources
 from exogpu.importing.induction import closed_forms, is_within
 from exogpu.importing.initialised import Initialised
 from exogpu.importing.memory import Memory, laid_out, window
-from exogpu.importing.mlir_text import Module, Operation, Region
+from exogpu.importing.mlir_text import Module, Operation, Region, walk
 from exogpu.importing.partition_names import Shared, accumulators
 from exogpu.importing.polynomial_values import (
     TRUE,
     Condition,
+    Known,
     Unread,
     Value,
     Variable,
     atom_value,
     both_hold,
+    choice,
     floor,
     integer_value,
     is_bit,
@@ -31,6 +33,7 @@ from exogpu.importing.polynomial_values import (
     negation,
 )
 from exogpu.importing.refusals import faulty, unknown_value, unsupported
+from exogpu.importing.role_events import CASE, WITHIN
 from exogpu.importing.scalar_operations import Scalar, evaluated, is_scalar, is_truth, merged
 from exogpu.importing.source_locations import Places
 from exogpu.importing.triton_tables import Lowering, is_register_operation
@@ -41,8 +44,15 @@ class Translator:
     """Goes through the operations in order, with what is known of their values."""
 
     def __init__(
-        self, module: Module, places: Places, body: tuple[Operation, ...], lowering: Lowering
+        self,
+        module: Module,
+        places: Places,
+        body: tuple[Operation, ...],
+        lowering: Lowering,
+        given: Mapping[str, int],
     ) -> None:
+        self._given = given
+        """Numbers for some of the kernel's arguments."""
         self.module, self.places, self.body, self.lowering = module, places, body, lowering
         self.shared: Shared = accumulators(body)
         self.sources = sources(body)
@@ -58,7 +68,17 @@ class Translator:
         self._facts: tuple[Condition, ...] = ()
         self._loops: tuple[str, ...] = ()
         self._out: list[role_events.Item] = []
+        constants = (one for one in walk(body) if one.name == "arith.constant")
+        self._constants = {name for one in constants for name in one.results}
+        self._block: tuple[Operation, ...] = ()
+        """The operations of the region that is gone through."""
+        self.selected: Span | None = None
+        """The place of an event that LLVM may place elsewhere."""
+        self._late: list[tuple[Operation, role_events.Event, Condition]] = []
+        """The events that come last in it."""
         self._turns: dict[Operation, str] = {}
+        self._cases: set[str] = set()
+        """The counters of branches that are read as loops."""
         found = allocated(body, places, self.origin)
         self.barriers, self._scratch = found.barriers, found.scratch
         self.memory: Memory = laid_out(found.buffers)
@@ -163,6 +183,7 @@ class Translator:
             self.accumulators,
             self.trips,
             bool(split),
+            self.selected,
         )
 
     def _captures(self, operation: Operation) -> tuple[role_events.Item, ...]:
@@ -178,14 +199,24 @@ class Translator:
         for name, kind in re.findall(r"(%[\w$.-]+): (\w+)", self.module.function.types):
             if kind in ("i32", "i64", "i16", "i8"):
                 shape = bool(re.search(r"\.shape\.\d+$", name))
-                self.scalars[name] = atom_value(Variable(name[1:], natural=shape))
+                known = self._given.get(name[1:])
+                self.scalars[name] = (
+                    atom_value(Variable(name[1:], natural=shape))
+                    if known is None
+                    else integer_value(known)
+                )
 
     def _items(self, operations: tuple[Operation, ...]) -> tuple[role_events.Item, ...]:
         around, self._out = self._out, []
         expected, self.expected = self.expected, {}
+        block, self._block = self._block, operations
+        late, self._late = self._late, []
         self.filled.clear()
         for operation in operations:
             self._operation(operation)
+        for operation, event, guard in self._late:
+            self.emit(operation, event, guard)
+        self._block, self._late = block, late
         for slot, left in self.expected.items():
             raise faulty(
                 HazardKind.DEADLOCK,
@@ -223,6 +254,8 @@ class Translator:
             else:
                 self._unread(operation)
             return
+        if self._is_selected_late(operation):
+            return
         self.use(operation)
         if operation in self._scratch:
             place = window(self.memory, self._scratch[operation], None)
@@ -231,6 +264,28 @@ class Translator:
                 self.emit(operation, role_events.Meet())
             self.emit(operation, role_events.Load(place))
         self._unread(operation)
+
+    def _is_selected_late(self, operation: Operation) -> bool:
+        """Returns whether an operation is a select of another value for an accumulator that only
+        the next iteration has: it writes the registers, where it does, at the iteration's end."""
+        accumulator = self.shared.accumulator
+        if operation.name != "arith.select" or not (own := accumulator(operation.results[0])):
+            return False
+        holds = self.scalars.get(operation.operands[0])
+        first, second = (
+            accumulator(name) == own and name not in self._constants
+            for name in operation.operands[1:]
+        )
+        later = self._block[self._block.index(operation) + 1 :]
+        reads = [one for other in later for one in walk((other,))]
+        used = [one for one in reads if operation.results[0] in one.operands]
+        if holds is None or isinstance(holds, Value) or first == second or used != list(later[-1:]):
+            return False
+        event = role_events.Registers(writes=own)
+        self.accumulators.setdefault(own, (self.role.name, self.span(operation)))
+        self._late.append((operation, event, holds if second else negation(holds)))
+        self.selected = self.span(operation)
+        return True
 
     def _unread(self, operation: Operation) -> None:
         """Results whose values are data: unknown, and others in each iteration."""
@@ -274,13 +329,18 @@ class Translator:
         if condition is None or isinstance(condition, Value):
             raise unknown_value("the condition of a branch is not known", self.span(operation))
         outer_guard, outer_facts = self._guard, self._facts
+        case = self._case(operation, condition)
         met = self.mbarriers.copy()
         ends: list[Mapping[str, Scalar | View | None]] = []
         for region, holds in zip(operation.regions, (condition, negation(condition)), strict=False):
             self.mbarriers.forget(met)
-            self._guard = both_hold(outer_guard, holds)
             self._facts = (*outer_facts, holds)
-            self._out += self._items(region.operations)
+            if case is None:
+                self._guard = both_hold(outer_guard, holds)
+                self._out += self._items(region.operations)
+            else:
+                trips = case if holds == condition else integer_value(1) - case
+                self._out.append(self._case_items(operation, region, trips))
             last = region.terminator
             yielded = last.operands if last is not None else ()
             ends.append(
@@ -300,6 +360,32 @@ class Translator:
                 )
             first, second = (end.get(result) for end in (ends * 2)[:2])
             self._merge(result, condition, first, second, operation)
+
+    def _case(self, operation: Operation, condition: Condition) -> Value | None:
+        """The variable that is 1 where a branch is taken and 0 where not, for one that initialises
+        mbarriers outside of loops and roles; None for others."""
+        begins = any(one.name == "ttng.init_barrier" for one in walk((operation,)))
+        if not begins or self.parted or self._guard != TRUE or set(self._loops) - self._cases:
+            return None
+        if isinstance(condition, Known):
+            return integer_value(int(condition.value))
+        made = Variable(f"{CASE}{self.span(operation).line}", natural=True, bit=True)
+        taken = choice(condition, integer_value(1), Value())
+        self.trips[made] = role_events.Trips(taken, self.span(operation))
+        return atom_value(made)
+
+    def _case_items(self, operation: Operation, region: Region, trips: Value) -> role_events.Loop:
+        """A side of such a branch as a loop, which has one iteration or none."""
+        name = f"{WITHIN}{self.span(operation).line}"
+        while name in self._cases:
+            name += "_"
+        self._cases.add(name)
+        turn, loops = Variable(name, natural=True), self._loops
+        self._loops = (*loops, name)
+        body = self._items(region.operations)
+        self.mbarriers.end_iteration(name, again=False)
+        self._loops = loops
+        return role_events.Loop(turn, trips, body, self.span(operation))
 
     def _merge(
         self,

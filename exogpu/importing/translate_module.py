@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from exogpu.importing.mlir_text import Module, walk
 from exogpu.importing.partition_names import unique_names
@@ -14,8 +15,11 @@ from exogpu.importing.triton_tables import Lowering, accept
 from exogpu.importing.while_loops import with_counted_loops
 
 
-def translate(module: Module, lowering: Lowering) -> Kernel:
-    """The events of a module's kernel.  Raises RefusedError for what is not read exactly."""
+def translate(module: Module, lowering: Lowering, given: Mapping[str, int]) -> Kernel:
+    """The events of a module's kernel, some of whose arguments may be given as numbers.
+
+    Raises RefusedError for what is not read exactly.
+    """
     places = places_of(module)
     body = with_counted_loops(unique_names(module.function.regions[0].operations), places)
     for operation in walk(body):
@@ -39,4 +43,4 @@ def translate(module: Module, lowering: Lowering) -> Kernel:
             "kernels of one CTA a program are read",
             places.end,
         )
-    return Translator(module, places, body, lowering).kernel()
+    return Translator(module, places, body, lowering, given).kernel()

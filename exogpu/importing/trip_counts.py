@@ -34,6 +34,15 @@ class Size:
     least: int
     """Fewer are not covered, since a loop after a peeled prologue would run a negative number."""
 
+    @property
+    def greatest(self) -> int | None:
+        """The greatest number that there is: 1 for a branch."""
+        return 1 if self.variable.bit else None
+
+    def includes(self, number: int) -> bool:
+        """Returns whether it may be this number, as far as its range tells."""
+        return self.least <= number and (self.greatest is None or number <= self.greatest)
+
 
 @dataclass(frozen=True, slots=True)
 class Sized:
@@ -60,6 +69,8 @@ def in_sizes(kernel: Kernel) -> Sized:
             by[variable] = one.value
         else:
             groups.setdefault(one.value - one.value.offset, []).append(variable)
+    by |= (multiples := _multiples(groups, kernel))
+    groups = {value: some for value, some in groups.items() if some[0] not in multiples}
     sizes: list[Size] = []
     assumed: list[polynomial_values.Value] = []
     for members in groups.values():
@@ -71,7 +82,9 @@ def in_sizes(kernel: Kernel) -> Sized:
             if member in written:
                 least = max(least, less)
         if (leading := _leading(value)) is not None:
-            if not all(_short(items, leading, value, longest) for items in groups_of_items):
+            if not polynomial_values.is_natural(value) and not all(
+                _short(items, leading, value, longest) for items in groups_of_items
+            ):
                 assumed.append(value)
             by[leading[0]] = (polynomial_values.atom_value(longest) - value) * leading[
                 1
@@ -79,11 +92,37 @@ def in_sizes(kernel: Kernel) -> Sized:
         sizes.append(Size(longest, kernel.trips[longest], least))
 
     def sized(items: tuple[role_events.Item, ...]) -> tuple[role_events.Item, ...]:
-        return rewritten(_by_trips(items, [size.trips.value for size in sizes]), by)
+        return rewritten(_by_trips(items, sizes, None), by)
 
     roles = tuple(replace(role, items=sized(role.items)) for role in kernel.roles)
     made = replace(kernel, before=sized(kernel.before), roles=roles, after=sized(kernel.after))
     return Sized(made, tuple(sizes), tuple(assumed))
+
+
+def _multiples(
+    groups: Mapping[polynomial_values.Value, Sequence[polynomial_values.Variable]], kernel: Kernel
+) -> dict[polynomial_values.Atom, polynomial_values.Value]:
+    """The trip counts that are multiples of another one, which is no multiple itself."""
+    alone = {
+        value: some[0]
+        for value, some in groups.items()
+        if len(some) == 1 and kernel.trips[some[0]].value.offset == 0
+    }
+    found: dict[polynomial_values.Atom, polynomial_values.Value] = {}
+    for value, variable in alone.items():
+        for other, one in alone.items():
+            times = _times(value, other)
+            if times is not None and not any(_times(other, third) for third in alone):
+                found[variable] = polynomial_values.atom_value(one) * times
+    return found
+
+
+def _times(value: polynomial_values.Value, other: polynomial_values.Value) -> int | None:
+    """Returns the number over 1 by which another value is multiplied in this one; None if none."""
+    for times in range(2, MOST):
+        if other.terms and value == other * times:
+            return times
+    return None
 
 
 def _of_program(value: polynomial_values.Value) -> bool:
@@ -94,31 +133,39 @@ def _of_program(value: polynomial_values.Value) -> bool:
 
 
 def _by_trips(
-    items: tuple[role_events.Item, ...], trips: Sequence[polynomial_values.Value]
+    items: tuple[role_events.Item, ...], sizes: Sequence[Size], within: Size | None
 ) -> tuple[role_events.Item, ...]:
-    """The items whose guards compare trip counts, where they compare what these are made of."""
+    """The items whose guards compare sizes, where they compare what these are made of; `within` is
+    the size of a loop around, whose trip count is not negative there."""
     made: list[role_events.Item] = []
     for item in items:
         match item:
             case role_events.Loop():
-                made.append(replace(item, body=_by_trips(item.body, trips)))
+                own = [
+                    one for one in sizes if polynomial_values.atom_value(one.variable) == item.trips
+                ]
+                inside = own[0] if own else within
+                made.append(replace(item, body=_by_trips(item.body, sizes, inside)))
             case role_events.Step() if item.guard != polynomial_values.TRUE:
-                made.append(replace(item, guard=_guard(item.guard, trips)))
+                made.append(replace(item, guard=_guard(item.guard, sizes, within)))
             case role_events.Step():
                 made.append(item)
     return tuple(made)
 
 
 def _guard(
-    guard: polynomial_values.Condition, trips: Sequence[polynomial_values.Value]
+    guard: polynomial_values.Condition, sizes: Sequence[Size], within: Size | None
 ) -> polynomial_values.Condition:
     match guard:
         case polynomial_values.Both():
             return polynomial_values.both_hold(
-                _guard(guard.first, trips), _guard(guard.second, trips)
+                _guard(guard.first, sizes, within), _guard(guard.second, sizes, within)
             )
         case polynomial_values.Compare():
-            for value in trips:
+            if within is not None:
+                guard = replace(guard, value=_in_size(guard.value, within))
+            for size in sizes:
+                value = size.trips.value
                 known = {
                     one for one in value.atoms() if isinstance(one, polynomial_values.Variable)
                 }
@@ -128,13 +175,27 @@ def _guard(
                     enough = polynomial_values.compare(
                         "<=", polynomial_values.integer_value(least) - value
                     )
+                    count = polynomial_values.atom_value(size.variable)
+                    written = polynomial_values.compare("<=", count * -1 + least)
                     if _equivalent((), guard, enough):
-                        return enough
+                        return written
                     if _equivalent((), guard, polynomial_values.negation(enough)):
-                        return polynomial_values.negation(enough)
+                        return polynomial_values.negation(written)
             return guard
         case _:
             return guard
+
+
+def _in_size(value: polynomial_values.Value, size: Size) -> polynomial_values.Value:
+    """A value in a loop of this size, written in it where that has fewer terms."""
+    count = polynomial_values.atom_value(size.variable) - size.trips.value
+    return min((value + count * times for times in (0, 1, -1)), key=_further_terms)
+
+
+def _further_terms(value: polynomial_values.Value) -> int:
+    """Counts the terms that are no multiples of a variable."""
+    plain = polynomial_values.Variable
+    return sum(len(p) > 1 or any(not isinstance(a, plain) for a in p) for p, _ in value.terms)
 
 
 def _variables_used(items: Sequence[role_events.Item]) -> Iterator[polynomial_values.Variable]:

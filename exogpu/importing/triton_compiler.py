@@ -357,11 +357,17 @@ def _target(arch: int) -> Iterator[None]:
             driver.set_active(active)
 
 
-_NEEDED: Final = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+def _is_needed(statement: ast.stmt, kernel: str) -> bool:
+    """Returns whether a file is not read on where a statement stops: an import, or the kernel."""
+    return isinstance(statement, ast.Import | ast.ImportFrom) or (
+        isinstance(statement, ast.FunctionDef) and statement.name == kernel
+    )
 
 
 def _assigned_names(statement: ast.stmt) -> set[str]:
-    """The names that a statement assigns to."""
+    """The names that a statement assigns to, or defines."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return {statement.name}
     return {
         one.id
         for one in ast.walk(statement)
@@ -383,7 +389,7 @@ def _module(path: Path, kernel: str) -> types.ModuleType:
     """The file, executed, with stand-ins for modules that kernels do not need.
 
     Statements may stop, since stand-ins compute nothing; names that they bind are stand-ins, too.
-    Raises RefusedError (K107) where an import or a definition stops ahead of the kernel.
+    Raises RefusedError (K107) where an import or the kernel itself stops.
     """
     name = f"exogpu_target_{path.stem.replace('-', '_')}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -402,7 +408,7 @@ def _module(path: Path, kernel: str) -> types.ModuleType:
                 try:
                     exec(code, vars(module))
                 except Exception:
-                    if isinstance(statement, _NEEDED):
+                    if _is_needed(statement, kernel):
                         raise
                     # Triton refuses a kernel that uses one of these, as it has no value.
                     vars(module).update(
