@@ -69,7 +69,12 @@ KERNELS: Final = (
     ),
 )
 
-FURTHER: Final = (Made("copies.py", "negate_while", f"{TILE}, {TILE}, 2048, DEPTH=2"),)
+FURTHER: Final = (
+    Made("copies.py", "negate_while", f"{TILE}, {TILE}, 2048, DEPTH=2"),
+    Made("flat.py", "multiply_flat", f"{A}, {B}, {C}, 4, 64, num_warps=4, DEPTH=3"),
+    Made("flat.py", "scale_some_rows", "fp32[65536], fp32[64], fp32[65536], 2048, WIDTH=128"),
+    Made("flat.py", "multiply_tiles", f"{A}, {A}, {C}, 16, 2048, TILE=128, STEP=64, PROGRAMS=132"),
+)
 """Kernels that the campaign of mutants leaves out."""
 
 
@@ -96,6 +101,7 @@ def _tells(line: str) -> bool:
     """Whether a line of PTX is of its skeleton: the rest is left out, to keep the files small."""
     line = line.strip()
     words = (".loc", ".file", "bar", "mbarrier", "wgmma", "cp.async", "fence", "// begin", "// end")
+    words = (*words, "$L", "bra")
     predicated = line.partition(" ")[2] if line.startswith("@") else ""
     return line.startswith(words) or predicated.startswith(words)
 

@@ -136,6 +136,20 @@ def test_statements_before_the_kernel_may_want_a_gpu(tmp_path):
 
 
 @TRITON
+def test_definitions_before_the_kernel_may_want_a_gpu(tmp_path):
+    """A kernel that calls a function whose definition stopped is refused."""
+    source = (HERE / "kernels" / "plain.py").read_text()
+    head = "@this_gpu(9)\ndef scaled(n):\n    return n\n"
+    (tmp_path / "defines.py").write_text(head + source)
+    (tmp_path / "calls.py").write_text(head + source.replace("left = k -", "left = scaled(k) -"))
+    arguments = ["--args", KERNELS[5].arguments, "--num-stages", "3"]
+    status, output = told(f"{tmp_path / 'defines.py'}::matmul", *arguments)
+    assert status == 0 and "proved for all sizes" in output
+    status, output = told(f"{tmp_path / 'calls.py'}::matmul", *arguments)
+    assert status == 3 and "K108" in output
+
+
+@TRITON
 def test_arguments_that_heuristics_compute_need_not_be_given():
     path = HERE / "kernels" / "plain.py"
     status, output = told(f"{path}::add_rows", "--args", "fp32[64, 4096], fp32[64, 4096], 4096")

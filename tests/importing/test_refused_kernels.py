@@ -122,11 +122,13 @@ def test_an_mbarrier_that_a_branch_initialises_is_refused():
     assert code == "K104" and "initialised in a branch" in said
 
 
-def test_a_barrier_that_data_decide_is_refused():
-    """An unsigned comparison is not read, so it is not known when the threads meet."""
+def test_a_barrier_that_data_decide_may_be_left_out():
+    """An unsigned comparison is not read, so it is not known when the threads meet.  A kernel that
+    fails where they do not is not refuted: they may always meet."""
     text = edited("negate_tiles", "ttg.barrier local", DATA, *within("%held", "{}"), nth=4)
-    code, said = refusal(text)
-    assert code == "K103" and "kernels/copies.py" in said
+    verdict = import_ttgir(text).check(timeout=60)
+    assert verdict.word == "undecided" and not verdict.hazards
+    assert "conditions that are data" in verdict.reason and "WAR of lines" in verdict.reason
 
 
 def test_a_barrier_in_a_branch_orders_there_alone():
