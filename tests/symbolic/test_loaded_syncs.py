@@ -84,6 +84,33 @@ def skipped(k: i32[2] @ CudaGmemLinear, y: f32[64] @ CudaGmemLinear):
             Fence(cuda_in_order, cuda_in_order)
 
 
+def chosen(first: bool, last: bool) -> Procedure:
+    """A tile that some iterations write and read, with a fence before the write, or at the end: it
+    is executed in the iteration of the later access, or of the earlier one."""
+
+    @proc
+    def made(n: size, k: i32[n, 1] @ CudaGmemLinear):
+        with CudaDeviceFunction(blockDim=64):
+            for b in cuda_tasks(0, 1):
+                tile: f32[64] @ CudaSmemLinear
+                own: f32[64] @ CudaRmem
+                for i in seq(0, n):
+                    h = load_index(k[i, 0], 0, 2)
+                    if h == 1:
+                        if first:
+                            Fence(cuda_in_order, cuda_in_order)
+                        for t in cuda_threads(0, 64, unit=cuda_thread):
+                            tile[t] = 1.0
+                        Fence(cuda_in_order, cuda_in_order)
+                        for t in cuda_threads(0, 64, unit=cuda_thread):
+                            own[t] = tile[63 - t]
+                        if last:
+                            Fence(cuda_in_order, cuda_in_order)
+                Fence(cuda_in_order, cuda_in_order)
+
+    return made
+
+
 @pytest.mark.parametrize(
     ("made", "word"),
     [
@@ -94,6 +121,9 @@ def skipped(k: i32[2] @ CudaGmemLinear, y: f32[64] @ CudaGmemLinear):
         (steps(fenced=True), "proved"),
         (steps(fenced=False), "refuted"),
         (skipped, "proved"),
+        (chosen(first=True, last=False), "proved"),
+        (chosen(first=False, last=True), "proved"),
+        (chosen(first=False, last=False), "refuted"),
     ],
 )
 def test_a_sync_that_may_be_left_out_has_one_beside_it(made: Procedure, word: str) -> None:
