@@ -302,14 +302,13 @@ def why(
     ] = False,
 ) -> None:
     """Say why a synchronisation statement is needed, or that it is not."""
+    from exogpu.cli import redundancy
     from exogpu.cli.loader import load
-    from exogpu.cli.redundancy import explain_lines as explanations
-    from exogpu.cli.redundancy import parse_place, well_formed
 
     try:
-        target, line = parse_place(place)
-        procedures = well_formed(load(target), line)
-        for text in explanations(procedures, line, Policy.of(policy), formal=formal):
+        target, line = redundancy.parse_place(place)
+        procedures = redundancy.well_formed(load(target), line)
+        for text in redundancy.explain_lines(procedures, line, Policy.of(policy), formal=formal):
             console().print(text, end="")
     except ExoGpuError as error:
         handler.stop(*error.diagnostics)
@@ -371,8 +370,7 @@ def trial(
     """
     from tempfile import TemporaryDirectory
 
-    from exogpu.cli.gpu_commands import parse_values
-    from exogpu.cli.gpu_commands import trial as trials
+    from exogpu.cli import gpu_commands
     from exogpu.codegen.architecture import check_arch
     from exogpu.codegen.toolchain import CompileError
 
@@ -380,8 +378,8 @@ def trial(
     try:
         with TemporaryDirectory() as scratch:
             check_arch(arch)
-            values = parse_values(given or ())
-            for one in trials(target, output or Path(scratch), most, values, jobs, arch):
+            values, where = gpu_commands.parse_values(given or ()), output or Path(scratch)
+            for one in gpu_commands.trial(target, where, most, values, jobs, arch):
                 tried.append(one)
                 typer.echo(one.text, nl=False)
     except ExoGpuError as error:

@@ -31,10 +31,12 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """A synchronisation, with numbers that are constants of the instruction."""
+    """A synchronisation, or a copy that others wait for: with the constants of the instruction."""
 
     word: str
     numbers: tuple[int, ...] = ()
+    terms: tuple[bv.Term, ...] = ()
+    """Addresses, parities and coordinates."""
 
     def __str__(self) -> str:
         return " ".join([self.word, *map(str, self.numbers)])
@@ -54,4 +56,6 @@ class ExpectedSync:
     """A synchronisation that the program asks for."""
 
     sync: Sync
-    origin: amir.Origin
+    origin: amir.Origin | None
+    condition: bv.Formula = bv.TRUE
+    """The condition under which the thread performs it."""

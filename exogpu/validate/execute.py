@@ -33,6 +33,8 @@ class Kernel:
     """The values of special registers, and of the address of shared memory."""
     named: tuple[bv.Term, ...]
     """Terms of 32 bits under which products and quotients of PTX are recognised."""
+    maps: Mapping[tuple[Sym, tuple[int, ...]], bv.Term]
+    """The addresses of tensor maps, by array and box."""
     shown: Mapping[str, str]
     """Unknowns that are shown in a model, with their names for a reader."""
 

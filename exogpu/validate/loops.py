@@ -17,7 +17,9 @@ from exogpu.ir.types import Sym
 from exogpu.solvers import bitvectors as bv
 from exogpu.validate.control_flow import Loop
 from exogpu.validate.cursor import Test
+from exogpu.validate.mbarriers import Ring, left_to_skip
 from exogpu.validate.product import Product
+from exogpu.validate.ptx_events import is_event
 from exogpu.validate.refusals import NotValidatedError, refusal_of
 from exogpu.validate.thread_state import State, merged
 from exogpu.validate.turn_steps import Steps, steps_of
@@ -77,7 +79,9 @@ class Exploration:
                 states = merged([self.product.settled(one) for one in states], flow.live[block])
             for state in states:
                 if block in flow.loops and block != begins:
-                    reached = self._loop(flow.loops[block], state)
+                    spins = flow.loops[block].blocks == {block} and self._is_spin(block)
+                    reached = [self._spin(flow.loops[block], state)] if spins else []
+                    reached = reached or self._loop(flow.loops[block], state)
                 else:
                     reached = list(self.product.run_block(block, state))
                 for target, after in reached:
@@ -90,6 +94,48 @@ class Exploration:
                 self.paths += not reached
             begins = None
         return exits, back
+
+    # --- a wait -----------------------------------------------------------------------------
+
+    def _is_spin(self, block: int) -> bool:
+        """Tests whether a block that branches to itself tries a wait of an mbarrier."""
+        code = self.product.kernel.flow.code[block]
+        return any(one.opcode[:2] == ("mbarrier", "try_wait") for one in code)
+
+    def _spin(self, loop: Loop, state: State) -> tuple[int, State]:
+        """The state behind a loop that tries until it has waited, which is one event."""
+        flow = self.product.kernel.flow
+        *code, last = flow.code[loop.head]
+        state = replace(state, registers=self._forgotten(loop, state))
+        waited: bv.Formula | None = None
+        for one in code:
+            if one.opcode[:2] == ("mbarrier", "try_wait") and waited is None:
+                waited = bv.fresh_truth("waited")
+                state = self.product.match_instruction(one, state)
+                state = self.product.with_registers(state, {one.operands[0]: waited})
+            elif is_event(one) or one.guard is not None:
+                raise refusal_of("a wait that does more", one.text, one.line)
+            else:
+                state = self.product.with_registers(state, self.product.computed(one, state))
+        if last.guard is None or waited is None:
+            raise refusal_of("a wait without an end", last.text, last.line)
+        again = self.product.truth(state, last.guard.register)
+        done = again if last.guard.negated else bv.negation(again)
+        if not self.product.follows(state.assuming(done), waited):
+            raise refusal_of("a wait that may end too soon", last.text, last.line)
+        (behind,) = (block for block in flow.next[loop.head] if block != loop.head)
+        return behind, state.assuming(done)
+
+    def _forgotten(self, loop: Loop, state: State) -> dict[str, bv.Term]:
+        """The registers, those unknown that a turn writes and a turn needs."""
+        registers = dict(state.registers)
+        for name in loop.written & registers.keys():
+            old = registers.pop(name)
+            if name in self.product.kernel.flow.live[loop.head]:
+                is_truth = bv.is_formula(old)
+                made = bv.fresh_truth("truth") if is_truth else bv.fresh("any", bv.width(old))
+                registers[name] = made
+        return registers
 
     # --- one loop ---------------------------------------------------------------------------
 
@@ -198,9 +244,47 @@ class Exploration:
         if nest is not None:
             iterators, facts = nest.iterators(env)
             env |= iterators
-        cursor = replace(state.cursor, env=env)
+        ghosts = self._ghosts_of_turn(loop, state, program_loop, passed if turns else None, turns)
+        cursor = replace(state.cursor, env=env, ghosts=ghosts)
         inside = replace(state, registers=registers, cursor=cursor).assuming(*facts)
         return Entered(state, steps, program_loop, counter, turns, count, inside)
+
+    def _ghosts_of_turn(
+        self,
+        loop: Loop,
+        state: State,
+        program_loop: amir.Loop,
+        passed: bv.Term | None,
+        turns: int,
+    ) -> dict[Sym, bv.Term]:
+        """The thread's numbers of arrivals and waits at the begin of any turn: unknown from task to
+        task, and else so many more as the body of the program's loop has, of this thread."""
+        found = dict(state.cursor.ghosts)
+        for ring in self.product.kernel.walker.rings.values():
+            for name, kind in (
+                (ring.arrived, amir.Arrive),
+                (ring.awaited, amir.Await),
+                (ring.in_task, amir.Await),
+            ):
+                if passed is None:
+                    found[name] = bv.fresh(name.name, 32)
+                    continue
+                more = turns * self._executed(ring, kind, program_loop, state)
+                found[name] = bv.simplified(found[name] + passed * bv.constant(more, 32))
+        return found
+
+    def _executed(
+        self, ring: Ring, kind: type[amir.Arrive | amir.Await], loop: amir.Loop, state: State
+    ) -> int:
+        """The Arrives or Awaits of a ring right in a loop that the thread executes: a guess."""
+        walker, decide = self.product.kernel.walker, self.product.decide(state)
+        return sum(
+            isinstance(op, kind)
+            and (op.home if isinstance(op, amir.Arrive) else op.barrier).name == ring.variable.name
+            and walker.is_executed(state.cursor, op, decide) is True
+            for op in loop.body
+            if isinstance(op, amir.Arrive | amir.Await)
+        )
 
     def _run_turns(self, loop: Loop, entered: Entered) -> list[tuple[int, State]]:
         """The states behind the loop, once an invariant has been found."""
@@ -268,6 +352,15 @@ class Exploration:
             raise self.product.failure(
                 "a turn of PTX is not as many of the program", None, entered.loop.origin
             )
+        more = self._ghosts_of_turn(loop, entered.state, entered.loop, after, entered.turns)
+        for ghost, now in state.cursor.ghosts.items():
+            wanted = more[ghost] if entered.turns else now
+            if ghost.name.startswith("bytes"):
+                wanted = entered.inside.cursor.ghosts[ghost]
+            if not self.product.follows(state, bv.equal(now, wanted)):
+                raise self.product.failure(
+                    f"a turn has another number of {ghost.name}", None, entered.loop.origin
+                )
         for name in entered.inside.cursor.counters:
             same = bv.equal(state.cursor.env[name], entered.inside.cursor.env[name])
             if name != entered.counter and not self.product.follows(state, same):
@@ -314,8 +407,10 @@ class Exploration:
             if step is None and name not in entered.steps.with_tasks:
                 if name in entered.steps.integers:
                     found[f"0 <= {name}"] = bv.compare("ge", now, zero)
+                    found |= self._of_rings(name, now, state)
                 continue
             found[f"0 <= {name}"] = bv.compare("ge", now, zero)
+            found |= self._of_rings(name, now, state)
             if step is not None:
                 found[f"0 < {name}"] = bv.compare("gt", now, zero)
                 word = "ge" if step > 0 else "le"
@@ -326,6 +421,18 @@ class Exploration:
                     found[f"{name} by steps"] = bv.equal(rest, zero)
         if entered.turns:
             found |= self._of_count(entered, state)
+        return found
+
+    def _of_rings(self, name: str, now: bv.Term, state: State) -> dict[str, bv.Formula]:
+        """A register may hold one of the thread's numbers, or the waits that are left to skip."""
+        found = {}
+        ghosts = state.cursor.ghosts
+        for ring in self.product.kernel.walker.rings.values():
+            for ghost in (ring.arrived, ring.awaited):
+                found[f"{name} is {ghost.name}"] = bv.equal(now, ghosts[ghost])
+            for skip in ring.skips:
+                left = left_to_skip(skip, ghosts[ring.in_task])
+                found[f"{name} of {skip} to skip on {ring.variable.name.name}"] = now == left
         return found
 
     def _of_count(self, entered: Entered, state: State) -> Mapping[str, bv.Formula]:
