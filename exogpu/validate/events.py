@@ -25,6 +25,8 @@ class Access:
     address: bv.Term
     """Its first byte: 64 bits of a global address, 32 of a shared one."""
     bytes: int
+    read_only: bool = False
+    """A load by a path on which writes of the kernel need not be seen."""
     value: bv.Term | None = None
     """The value that an ordinary store writes."""
 

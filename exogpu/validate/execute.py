@@ -97,7 +97,10 @@ class Executor:
         found = {}
         for name, value in self.computed(one, state).items():
             old = state.registers.get(name)
-            found[name] = value if old is None else bv.choose(condition, value, old)
+            if old is None:
+                is_truth = bv.is_formula(value)
+                old = bv.fresh_truth("any") if is_truth else bv.fresh("any", bv.width(value))
+            found[name] = bv.choose(condition, value, old)
         return self.with_registers(state, found)
 
     def shuffled(self, one: Instruction, state: State) -> State:

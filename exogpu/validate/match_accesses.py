@@ -115,7 +115,7 @@ class AccessMatcher(Executor):
         while True:
             while at < len(state.pending):
                 wanted = state.pending[at]
-                if _have_one_kind(access, wanted.access):
+                if _have_one_kind(access, wanted.access) and self._is_coherent(access, wanted):
                     nearest = nearest or wanted
                     if self.follows(state, bv.equal(access.address, wanted.access.address)):
                         return self._take_pending(one, at, state), _rest(
@@ -142,6 +142,10 @@ class AccessMatcher(Executor):
             None if op is None else op.origin,
         )
 
+    def _is_coherent(self, access: Access, wanted: Expected) -> bool:
+        """Tests whether a load through the read-only path is of what the kernel does not write."""
+        return not access.read_only or wanted.variable in self.kernel.unwritten
+
     def _take_pending(self, one: Instruction, at: int, state: State) -> State:
         """The state without the pending access, which PTX has made before those ahead of it."""
         wanted, before = state.pending[at], state.pending[:at]
@@ -156,7 +160,11 @@ class AccessMatcher(Executor):
 
     def _commute(self, state: State, one: Expected, other: Expected) -> bool:
         """Tests whether two accesses of a thread may change places."""
-        if one.variable != other.variable or not (one.access.write or other.access.write):
+        if not (one.access.write or other.access.write):
+            return True
+        spaces = {one.access.space, other.access.space}
+        # Variables of shared memory may have bytes in common, one after the other.
+        if one.variable != other.variable and spaces != {"shared"}:
             return True
         distance = one.access.address - other.access.address
         bits = bv.width(distance)

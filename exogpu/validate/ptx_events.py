@@ -132,7 +132,15 @@ def _ordinary(one: Instruction, value: Lookup) -> tuple[Access, ...]:
         values = [value(text, bits) for text in texts]
     size = bits // 8
     return tuple(
-        Access(write, space, "ordinary", _plus(address, at * size), size, values[at])
+        Access(
+            write,
+            space,
+            "ordinary",
+            _plus(address, at * size),
+            size,
+            "nc" in modifiers,
+            values[at],
+        )
         for at in range(count)
     )
 
