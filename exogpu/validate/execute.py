@@ -112,10 +112,10 @@ class Executor:
         tid = self.kernel.specials["%tid.x"]
         first = tid & bv.constant(-32, 32)
         term = self.value(state, one.operands[1], 32)
-        here = bv.conjunction(state.known)
-        alike = bv.substitute(here, [(tid, first)])
+        here = [fact for fact in state.known if "tid" in self.prover.names_in(fact)]
+        alike = [bv.substitute(fact, [(tid, first)]) for fact in here]
         uniform = self.prover.names_in(term) <= {"tid", *self.kernel.shown}
-        if not uniform or not self.follows(state, alike):
+        if not uniform or not all(self.follows(state, fact) for fact in alike):
             raise refusal_of("an exchange between lanes that differ", one.text, one.line)
         target = one.operands[0].partition("|")[0]
         value = bv.simplified(bv.substitute(term, [(tid, first)]))
