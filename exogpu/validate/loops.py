@@ -24,6 +24,9 @@ from exogpu.validate.refusals import NotValidatedError, refusal_of
 from exogpu.validate.thread_state import State, merged
 from exogpu.validate.turn_steps import Steps, steps_of
 
+ENOUGH: Final = 2
+"""Events after which an attempt has not failed at once."""
+
 TURNS: Final = (1, 2, 4, 8, 3, 5, 6, 7, 16)
 """Numbers of turns of the program that one of PTX may be."""
 
@@ -52,7 +55,8 @@ class Exploration:
 
     product: Product
     paths: int = 0
-    _first: NotValidatedError | None = field(default=None)
+    _entered: list[amir.Loop] = field(default_factory=list)
+    """The loops of the program that loops of PTX around here are."""
 
     def run(self, state: State) -> None:
         """Executes the kernel.  Raises NotValidatedError where it is not the program."""
@@ -154,6 +158,8 @@ class Exploration:
                 events = self.product.events - before
                 if events > furthest:
                     failed, furthest = error, events
+                if entered.turns and events >= ENOUGH and self._counts(entered):
+                    break
         first = self.product.kernel.flow.code[loop.head][0]
         raise failed or refusal_of(
             "a loop of PTX without one of the program", first.text, first.line
@@ -169,6 +175,8 @@ class Exploration:
             if not aligned.cursor.loops:
                 continue
             program_loop, counter = aligned.cursor.loops[-1]
+            if program_loop in self._entered:
+                continue
             if program_loop in self.product.kernel.walker.nests:
                 yield self._enter(loop, aligned, steps, program_loop, counter, 0)
             else:
@@ -187,6 +195,17 @@ class Exploration:
             if found is None:
                 return
             state = self.product.settled(replace(state, cursor=found[0]).assuming(*found[1]))
+
+    def _counts(self, entered: Entered) -> bool:
+        """Tests whether a register counts the turns as the program's loop does: then it is that
+        loop, and no other need be tried."""
+        value = bv.part(entered.state.cursor.env[entered.counter], 0, 32)
+        return any(
+            step == entered.turns
+            and bv.width(entered.state.registers[name]) == 32
+            and self.product.follows(entered.state, bv.equal(entered.state.registers[name], value))
+            for name, step in entered.steps.constant.items()
+        )
 
     def _likely(self, state: State, steps: Steps, counter: Sym) -> list[int]:
         """The turns: those by which a register counts that has the value of the program's counter;
@@ -296,7 +315,11 @@ class Exploration:
         while True:
             claims = self._claims(loop, entered, entered.inside)
             inside = entered.inside.assuming(*(claims[name] for name in held))
-            exits, back = self._explore(loop.blocks, [(loop.head, inside)], loop.head)
+            self._entered.append(entered.loop)
+            try:
+                exits, back = self._explore(loop.blocks, [(loop.head, inside)], loop.head)
+            finally:
+                self._entered.pop()
             ends = [self._come_back(entered, one) for one in back]
             lost = {
                 name
