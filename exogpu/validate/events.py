@@ -27,8 +27,6 @@ class Access:
     bytes: int
     read_only: bool = False
     """A load by a path on which writes of the kernel need not be seen."""
-    value: bv.Term | None = None
-    """The value that an ordinary store writes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ A turn of PTX may be several of the program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -17,7 +17,8 @@ from exogpu.ir.types import Sym
 from exogpu.solvers import bitvectors as bv
 from exogpu.validate.control_flow import Loop
 from exogpu.validate.cursor import Test
-from exogpu.validate.mbarriers import Ring, left_to_skip
+from exogpu.validate.loop_invariants import Entered, claims_of, wide_as
+from exogpu.validate.mbarriers import Ring
 from exogpu.validate.product import Product
 from exogpu.validate.ptx_events import is_event
 from exogpu.validate.refusals import NotValidatedError, refusal_of
@@ -29,24 +30,6 @@ ENOUGH: Final = 2
 
 TURNS: Final = (1, 2, 4, 8, 3, 5, 6, 7, 16)
 """Numbers of turns of the program that one of PTX may be."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entered:
-    """A loop of PTX as it is entered: what is unknown, and what is claimed to be invariant."""
-
-    state: State
-    """As it was before the loop."""
-    steps: Steps
-    loop: amir.Loop
-    counter: Sym
-    """The counter of the program's loop."""
-    turns: int
-    """Turns of the program in one of PTX; 0 of tasks, which go on by the number of CTAs."""
-    count: bv.Term
-    """The turns of PTX so far, in 32 bits; of tasks, the number of the task."""
-    inside: State
-    """At the begin of any turn."""
 
 
 @dataclass(slots=True)
@@ -250,11 +233,11 @@ class Exploration:
                 registers[name] = bv.fresh_truth("truth")
             elif name in steps.constant:
                 by = bv.constant(steps.constant[name], bv.width(old))
-                registers[name] = bv.simplified(old + _wide(passed, old) * by)
+                registers[name] = bv.simplified(old + wide_as(passed, old) * by)
             elif name in steps.with_tasks and not turns:
                 by = bv.constant(steps.with_tasks[name], bv.width(old))
                 ahead = count - bv.part(first, 0, 32)
-                registers[name] = bv.simplified(old + _wide(ahead, old) * by)
+                registers[name] = bv.simplified(old + wide_as(ahead, old) * by)
             else:
                 registers[name] = bv.fresh("any", bv.width(old))
         env = {**state.cursor.env, counter: bv.simplified(counted)}
@@ -309,11 +292,13 @@ class Exploration:
         """The states behind the loop, once an invariant has been found."""
         held = [
             name
-            for name, claim in self._claims(loop, entered, entered.state).items()
+            for name, claim in claims_of(
+                self.product.kernel.walker, loop, entered, entered.state
+            ).items()
             if self.product.follows(entered.state, claim)
         ]
         while True:
-            claims = self._claims(loop, entered, entered.inside)
+            claims = claims_of(self.product.kernel.walker, loop, entered, entered.inside)
             inside = entered.inside.assuming(*(claims[name] for name in held))
             self._entered.append(entered.loop)
             try:
@@ -324,7 +309,7 @@ class Exploration:
             lost = {
                 name
                 for one in ends
-                for name, claim in self._claims(loop, entered, one).items()
+                for name, claim in claims_of(self.product.kernel.walker, loop, entered, one).items()
                 if name in held and not self.product.follows(one, claim)
             }
             if not lost:
@@ -399,84 +384,10 @@ class Exploration:
                 by = bv.constant(entered.steps.constant[register], bv.width(old))
             elif register in entered.steps.with_tasks and not entered.turns:
                 ahead = after - entered.count
-                by = bv.constant(entered.steps.with_tasks[register], bv.width(old)) * _wide(
+                by = bv.constant(entered.steps.with_tasks[register], bv.width(old)) * wide_as(
                     ahead, old
                 )
             else:
                 continue
             if not self.product.follows(state, bv.equal(now, before + by)):
                 raise refusal_of(f"{register} does not follow the loop's counter")
-
-    def _claims(self, loop: Loop, entered: Entered, state: State) -> Mapping[str, bv.Formula]:
-        """The claims that may be invariant, as they read in a state, by name."""
-        walker = self.product.kernel.walker
-        counted = state.cursor.env[entered.counter]
-        first = entered.state.cursor.env[entered.counter]
-        end = walker.end(state.cursor, entered.loop)
-        most = bv.constant((1 << 31) - 1, 64)
-        found = {
-            "first <= counter": bv.compare("le", first, counted),
-            "counter <= end": bv.compare("le", counted, end),
-            "counter < end": bv.compare("lt", counted, end),
-            "counter fits": bv.compare("le", counted, most),
-        }
-        for name, old in entered.state.registers.items():
-            if name not in loop.written or name not in entered.inside.registers:
-                continue
-            if name not in state.registers or bv.is_formula(old) or bv.width(old) != 32:
-                continue
-            now, zero = state.registers[name], bv.constant(0, 32)
-            step = entered.steps.constant.get(name)
-            if step is None and name not in entered.steps.with_tasks:
-                if name in entered.steps.integers:
-                    found[f"0 <= {name}"] = bv.compare("ge", now, zero)
-                    found |= self._of_rings(name, now, state)
-                continue
-            found[f"0 <= {name}"] = bv.compare("ge", now, zero)
-            found |= self._of_rings(name, now, state)
-            if step is not None:
-                found[f"0 < {name}"] = bv.compare("gt", now, zero)
-                word = "ge" if step > 0 else "le"
-                found[f"{name} behind its first"] = bv.compare(word, now, old)
-                found[f"{name} not 0"] = bv.compare("ne", now, zero)
-                if (mask := (step & -step) - 1) > 0:
-                    rest = (now - old) & bv.constant(mask, 32)
-                    found[f"{name} by steps"] = bv.equal(rest, zero)
-        if entered.turns:
-            found |= self._of_count(entered, state)
-        return found
-
-    def _of_rings(self, name: str, now: bv.Term, state: State) -> dict[str, bv.Formula]:
-        """A register may hold one of the thread's numbers, or the waits that are left to skip."""
-        found = {}
-        ghosts = state.cursor.ghosts
-        for ring in self.product.kernel.walker.rings.values():
-            for ghost in (ring.arrived, ring.awaited):
-                found[f"{name} is {ghost.name}"] = bv.equal(now, ghosts[ghost])
-            for skip in ring.skips:
-                left = left_to_skip(skip, ghosts[ring.in_task])
-                found[f"{name} of {skip} to skip on {ring.variable.name.name}"] = now == left
-        return found
-
-    def _of_count(self, entered: Entered, state: State) -> Mapping[str, bv.Formula]:
-        """The count of turns is not negative, and small."""
-        first = entered.state.cursor.env[entered.counter]
-        passed = state.cursor.env[entered.counter] - first
-        most = bv.constant(((1 << 31) - 1), 64)
-        count: bv.Term = bv.constant(0, 32)
-        if state is not entered.state:
-            count = entered.count if state is entered.inside else entered.count + 1
-        return {
-            "count >= 0": bv.compare("ge", count, bv.constant(0, 32)),
-            "count fits": bv.conjunction(
-                [
-                    bv.compare("le", passed, most),
-                    bv.compare("ge", passed, bv.constant(0, 64)),
-                    bv.compare("le", count, bv.constant(((1 << 31) - 1) // entered.turns, 32)),
-                ]
-            ),
-        }
-
-
-def _wide(count: bv.Term, like: bv.Term) -> bv.Term:
-    return bv.extend(count, bv.width(like), signed=True)

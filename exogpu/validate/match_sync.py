@@ -113,7 +113,8 @@ class SyncMatcher(AccessMatcher):
             )
         walker, ghosts = self.kernel.walker, state.cursor.ghosts
         if isinstance(op, amir.Record) and op in walker.copies:
-            asked = (ExpectedSync(self._copy(op, state), op.origin),)
+            first = bv.equal(walker.lane, bv.constant(0, 64))  # one lane of the warp starts it
+            asked = (ExpectedSync(self._copy(op, state), op.origin, first),)
             return replace(state, cursor=walker.behind_copy(state.cursor, op), syncs=asked)
         if isinstance(op, amir.Record):
             raise self.failure(f"{sync} stands where the program accesses memory", one, op.origin)

@@ -124,25 +124,8 @@ def _ordinary(one: Instruction, value: Lookup) -> tuple[Access, ...]:
     bits = bits_of(one.opcode[-1])
     count = 4 if "v4" in modifiers else 2 if "v2" in modifiers else 1
     address = _address(one.operands[0 if write else 1], space, value, one)
-    values: list[bv.Term | None] = [None] * count
-    if write:
-        texts = [text.strip() for text in one.operands[1].strip("{}").split(",")]
-        if len(texts) != count:
-            raise refusal_of("a vector of another length", one.text, one.line)
-        values = [value(text, bits) for text in texts]
-    size = bits // 8
-    return tuple(
-        Access(
-            write,
-            space,
-            "ordinary",
-            _plus(address, at * size),
-            size,
-            "nc" in modifiers,
-            values[at],
-        )
-        for at in range(count)
-    )
+    size = bits // 8 * count
+    return (Access(write, space, "ordinary", address, size, "nc" in modifiers),)
 
 
 def _copied(one: Instruction, value: Lookup) -> tuple[Access, ...]:

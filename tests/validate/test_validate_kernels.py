@@ -157,6 +157,8 @@ def moved(pattern: str, which: int, behind: str) -> Callable[[str], str]:
 
 BARRIER = r"bar\.sync \t0;"
 COMMIT = r"cp\.async\.commit_group;"
+ONE_LANE = r"setp\.ne\.s32 (\t%p\d+, %r\d+), 0;"
+NO_LANE = r"setp.eq.s32 \1, -7;"
 FENCE = r"fence\.proxy\.async\.shared::cta;"
 STORE = r"st\.global\.f32[^;]*;"
 
@@ -255,6 +257,10 @@ MUTANTS = {
         without(r"fence\.mbarrier_init\.release\.cluster;", 0),
     ),
     "no meeting of the warp": ("tma_ring", without(r"bar\.warp\.sync \t-1;", 0)),
+    "every thread initialises": ("tma_ring", instead(ONE_LANE, NO_LANE, 0)),
+    "every lane arrives": ("tma_ring", instead(ONE_LANE, NO_LANE, 1)),
+    "every lane copies": ("tma_ring", instead(ONE_LANE, NO_LANE, 2)),
+    "every lane of the producer arrives": ("tma_ring", instead(ONE_LANE, NO_LANE, 3)),
     "copies by all lanes": (
         "tma_ring",
         instead(r"(and\.b32  \t%r\d+, %r\d+), 31;", r"\1, 0;"),
