@@ -20,7 +20,7 @@ from exogpu.codegen.host_cpp import HostFiles, host_files, host_text
 from exogpu.codegen.index_registers import loads_of
 from exogpu.codegen.instruction_text import argument_of, helper_text, run_of
 from exogpu.codegen.kernel_text import Kernel, Source, kernel, written_variables
-from exogpu.codegen.mbarriers import rings
+from exogpu.codegen.mbarriers import Ring, rings
 from exogpu.codegen.names import comment, function_name, one_line
 from exogpu.codegen.render_files import HostText, UnitText, render
 from exogpu.codegen.storage import Storage, storages
@@ -263,6 +263,7 @@ def _launch(made: Kernel, names: Mapping[Sym, str]) -> Json:
         "fits": [*map(control_json, made.limits), *map(_product, made.distances)],
         "arguments": arguments,
         **({"shared": [_shared_place(*one) for one in made.shared]} if made.shared else {}),
+        **({"mbarriers": [_ring_place(*one) for one in made.mbarriers]} if made.mbarriers else {}),
         **({"dependent": True} if made.dependent else {}),
         **({"together": True} if made.together else {}),
         **({"level": True} if made.level else {}),
@@ -274,6 +275,12 @@ def _shared_place(variable: Storage, offset: int) -> Json:
     swizzle: dict[str, Json] = {"swizzle": variable.swizzle} if variable.swizzle else {}
     place: dict[str, Json] = {"dtype": variable.dtype.value, "offset": offset, **swizzle}
     return {"name": variable.name.name, **place}
+
+
+def _ring_place(ring: Ring, offset: int) -> Json:
+    """Returns the place of a ring of mbarriers, and how many arrivals complete a phase."""
+    place: dict[str, Json] = {"offset": offset, "depth": ring.depth, "count": ring.count}
+    return {"name": ring.name.name, **place}
 
 
 def _memset(

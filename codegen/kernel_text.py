@@ -64,6 +64,8 @@ class Kernel:
     """Extents whose product must."""
     shared: tuple[tuple[codegen_storage.Storage, int], ...] = ()
     """The shared variables in the order of their allocation, with their byte offsets."""
+    mbarriers: tuple[tuple[Ring, int], ...] = ()
+    """The rings of mbarriers, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ def kernel(
         fits_int32.limits(control, ranges, launch.span),
         fits_int32.distances(control, ranges, launch.span),
         tuple((source_.storage[n], shared.offsets[n]) for n in shared.order),
+        tuple((source_.rings[n], at) for n, at in offsets.items()),
     )
 
 

@@ -21,6 +21,7 @@ import typer
 from exogpu.cli import exit_handler as handler
 from exogpu.cli import options as cli_options
 from exogpu.cli.doctor import draw_findings, examine, exogpu_version
+from exogpu.cli.tune_command import tune_command
 from exogpu.cli.validate_command import validate_command
 from exogpu.diagnostics.codes import CODES
 from exogpu.diagnostics.errors import ExoGpuError
@@ -302,14 +303,15 @@ def why_command(
     ] = False,
 ) -> None:
     """Say why a synchronisation statement is needed, or that it is not."""
+    from exogpu.cli import redundancy
     from exogpu.cli.loader import load
-    from exogpu.cli.redundancy import explain_lines as explanations
-    from exogpu.cli.redundancy import parse_place, well_formed
 
     try:
-        target, line = parse_place(place)
-        procedures = well_formed(load(target), line)
-        for text in explanations(procedures, line, Policy.from_name(policy), formal=formal):
+        target, line = redundancy.parse_place(place)
+        procedures = redundancy.well_formed(load(target), line)
+        for text in redundancy.explain_lines(
+            procedures, line, Policy.from_name(policy), formal=formal
+        ):
             console().print(text, end="")
     except ExoGpuError as error:
         handler.stop(*error.diagnostics)
@@ -371,8 +373,7 @@ def trial(
     """
     from tempfile import TemporaryDirectory
 
-    from exogpu.cli.gpu_commands import parse_values
-    from exogpu.cli.gpu_commands import trial as trials
+    from exogpu.cli import gpu_commands
     from exogpu.codegen.architecture import check_arch
     from exogpu.codegen.toolchain import CompileError
 
@@ -380,8 +381,8 @@ def trial(
     try:
         with TemporaryDirectory() as scratch:
             check_arch(arch)
-            values = parse_values(given or ())
-            for one in trials(target, output or Path(scratch), most, values, jobs, arch):
+            values, where = gpu_commands.parse_values(given or ()), output or Path(scratch)
+            for one in gpu_commands.trial(target, where, most, values, jobs, arch):
                 tried.append(one)
                 typer.echo(one.text, nl=False)
     except ExoGpuError as error:
@@ -469,36 +470,7 @@ def history(
     raise typer.Exit(0 if complete else 3)
 
 
-@app.command()
-def tune(
-    target: Annotated[
-        str, typer.Argument(metavar="gemm|gemv|FILE.py::MAKER", help="A product, or a maker.")
-    ],
-    sizes: Annotated[
-        list[str], typer.Argument(metavar="SIZES...", help="MxNxK, LxMxNxK, MxK; or M=512,N=512.")
-    ],
-    dtype: Annotated[str, typer.Option("--dtype", help="f32 (TF32), bf16 or f16.")] = "f32",
-    runs: Annotated[int, typer.Option("--runs", min=4, help="Of each kernel.")] = 20,
-    grid: Annotated[
-        list[str] | None,
-        typer.Option("--grid", help="Values of an argument of the maker: rows=64,128."),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A JSON file for the fastest.")
-    ] = None,
-) -> None:
-    """Time kernels on this GPU: those of a product, or each that a function of yours makes.
-
-    The fastest kernel of a product is kept for `exogpu.kernels`.  A maker is a function of FILE.py
-    that returns a procedure; each is proved before it is timed.
-    """
-    from exogpu.cli import gpu_commands, tune_command
-
-    with handler.writing():
-        if "::" in target:
-            tune_command.tell(target, sizes, grid or (), runs, output)
-        else:
-            gpu_commands.tell(target, sizes, dtype, runs)
+app.command("tune")(tune_command)
 
 
 @app.command()

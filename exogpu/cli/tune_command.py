@@ -6,19 +6,50 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.table import Table
 from rich.text import Text
 
-from exogpu.api import Procedure
 from exogpu.cli import exit_handler as handler
-from exogpu.cli.check_command import parse_sizes
-from exogpu.cli.loader import load_modules
-from exogpu.codegen.runtime import LaunchError, driver
-from exogpu.codegen.toolchain import CompileError
 from exogpu.diagnostics.errors import ExoGpuError
-from exogpu.kernels.configurations import Maker, Outcome, Value, tune_maker
 from exogpu.report.render_verdict import console
+
+if TYPE_CHECKING:
+    from exogpu.api import Procedure
+    from exogpu.kernels.configurations import Maker, Outcome, Value
+
+
+def tune_command(
+    target: Annotated[
+        str, typer.Argument(metavar="gemm|gemv|FILE.py::MAKER", help="A product, or a maker.")
+    ],
+    sizes: Annotated[
+        list[str], typer.Argument(metavar="SIZES...", help="MxNxK, LxMxNxK, MxK; or M=512,N=512.")
+    ],
+    dtype: Annotated[str, typer.Option("--dtype", help="f32 (TF32), bf16 or f16.")] = "f32",
+    runs: Annotated[int, typer.Option("--runs", min=4, help="Of each kernel.")] = 20,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option("--grid", help="Values of an argument of the maker: rows=64,128."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A JSON file for the fastest.")
+    ] = None,
+) -> None:
+    """Time kernels on this GPU: those of a product, or each that a function of yours makes.
+
+    The fastest kernel of a product is kept for `exogpu.kernels`.  A maker is a function of FILE.py
+    that returns a procedure; each is proved before it is timed.
+    """
+    from exogpu.cli import gpu_commands
+
+    with handler.writing():
+        if "::" in target:
+            tell(target, sizes, grid or (), runs, output)
+        else:
+            gpu_commands.tell(target, sizes, dtype, runs)
 
 
 def tell(
@@ -28,6 +59,11 @@ def tell(
 
     Raises ExoGpuError and OSError.
     """
+    from exogpu.cli.check_command import parse_sizes
+    from exogpu.codegen.runtime import LaunchError, driver
+    from exogpu.codegen.toolchain import CompileError
+    from exogpu.kernels.configurations import tune_maker
+
     maker, axes, known = maker_of(target), parse_grid(grid), parse_sizes(sizes)
     try:
         gpu = driver.gpus()[driver.current_device()].name
@@ -45,6 +81,9 @@ def tell(
 
 def maker_of(target: str) -> Maker:
     """The function that FILE.py::NAME names.  Raises ExoGpuError where there is none."""
+    from exogpu.api import Procedure
+    from exogpu.cli.loader import load_modules
+
     path, _, name = target.partition("::")
     found = [getattr(module, name, None) for module in load_modules(path)]
     makers = [one for one in found if callable(one) and not isinstance(one, Procedure)]
@@ -57,6 +96,7 @@ def maker_of(target: str) -> Maker:
 
 def _procedure_maker(maker: Callable[..., object], name: str) -> Maker:
     """The maker, which raises TypeError if what it returns is no procedure."""
+    from exogpu.api import Procedure
 
     def make(**arguments: Value) -> Procedure:
         made = maker(**arguments)

@@ -339,7 +339,7 @@ class Prover:
             children = [self._linear[child.get_id()] for child in one.children()]
             unknown = [child for child in children if not z3.is_bv_value(child)]
             if one.decl().kind() == z3.Z3_OP_BMUL and len(unknown) > 1:
-                ordered = sorted(unknown, key=lambda child: child.get_id())
+                ordered = sorted(unknown, key=self._order)
                 made = call(f"product{len(ordered)}_{one.size()}", ordered, one.size())
                 for number in children:
                     made = made * number if z3.is_bv_value(number) else made
@@ -352,6 +352,10 @@ class Prover:
             self._linear[one.get_id()] = made
             self._alive += [one, made]
         return self._linear[formula.get_id()]
+
+    def _order(self, factor: Term) -> tuple[list[str], int]:
+        """The place of a factor: by its unknowns, which equal factors mostly have alike."""
+        return sorted(self.names_in(factor)), int(factor.get_id())
 
 
 def _from_leaves(term: Term | Formula, known: Mapping[int, object]) -> Iterable[Term | Formula]:

@@ -7,13 +7,14 @@ operation that the thread executes, before the test of a loop, and where nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from exogpu.amir import nodes as amir
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import Sym
 from exogpu.solvers import bitvectors as bv
+from exogpu.validate.mbarriers import Ring
 from exogpu.validate.program_terms import condition_of, executes, iteration_of, number_of
 from exogpu.validate.refusals import refusal_of
 
@@ -50,6 +51,8 @@ class Cursor:
 
     frames: tuple[Frame, ...]
     env: Mapping[Sym, bv.Term]
+    ghosts: Mapping[Sym, bv.Term] = field(default_factory=dict)
+    """The thread's numbers of arrivals and waits, in 32 bits."""
 
     @property
     def place(self) -> tuple[object, ...]:
@@ -62,7 +65,8 @@ class Cursor:
     @property
     def key(self) -> tuple[object, ...]:
         """The place, and the values of the iterators around it."""
-        return (*self.place, *(self.env[name].get_id() for name in self.counters))
+        ghosts = (term.get_id() for term in self.ghosts.values())
+        return (*self.place, *(self.env[name].get_id() for name in self.counters), *ghosts)
 
     @property
     def counters(self) -> tuple[Sym, ...]:
@@ -143,6 +147,11 @@ class Walker:
     """The number of its CTA."""
     nests: Mapping[amir.Loop, Nest]
     """By the outermost loop."""
+    rings: Mapping[Sym, Ring]
+    copies: Mapping[amir.Record, int]
+    """The bytes of copies by TMA, of which one lane of a warp starts each."""
+    mixed: frozenset[Sym]
+    """Variables that end only behind a fence of the async proxy."""
     is_silent: Callable[[amir.Record], bool]
     """Tests whether a record is of registers, or of a barrier's own state."""
 
@@ -191,7 +200,7 @@ class Walker:
         iterators, facts = ({}, ()) if nest is None else nest.iterators(cursor.env)
         body = top.loop.body if nest is None else nest.loops[-1].body
         frames = (*cursor.frames[:-1], Inside(body, 0, top.loop, top.counter))
-        return Cursor(frames, {**cursor.env, **iterators}), facts
+        return replace(cursor, frames=frames, env={**cursor.env, **iterators}), facts
 
     def condition(self, cursor: Cursor) -> bv.Formula:
         """The condition under which the loop of a test goes on."""
@@ -210,7 +219,8 @@ class Walker:
             return replace(cursor, frames=rest)
         step = self.ctas if top.loop in self.nests else bv.constant(1, 64)
         value = bv.simplified(cursor.env[top.counter] + step)
-        return Cursor((*rest, Test(top.loop, top.counter)), {**cursor.env, top.counter: value})
+        frames = (*rest, Test(top.loop, top.counter))
+        return replace(cursor, frames=frames, env={**cursor.env, top.counter: value})
 
     def _move_past(self, cursor: Cursor, top: Inside, op: amir.Op, decide: Decide) -> Cursor | None:
         """The cursor past an operation, or in it; None where it stays before it."""
@@ -226,6 +236,14 @@ class Walker:
                 return replace(behind, frames=inside) if holds else behind
             case amir.Record() if self.is_silent(op):
                 return self.move_behind(cursor)
+            case amir.Alloc() if op.name in self.rings:
+                ring, zero = self.rings[op.name], bv.constant(0, 32)
+                ghosts = {**cursor.ghosts, ring.in_task: zero, ring.bytes: zero}
+                return replace(self.move_behind(cursor), ghosts=ghosts)
+            case amir.Release() if op.name in self.mixed:
+                return None
+            case amir.Record() if op in self.copies:
+                return self._move_past_copy(cursor, op, decide)
             case amir.Record() | amir.Fence() | amir.Arrive() | amir.Await():
                 return (
                     self.move_behind(cursor)
@@ -234,6 +252,29 @@ class Walker:
                 )
             case _:
                 return self.move_behind(cursor)
+
+    def _move_past_copy(self, cursor: Cursor, op: amir.Record, decide: Decide) -> Cursor | None:
+        """The cursor past a copy that another lane of the warp starts."""
+        by_warp = self.is_executed(cursor, op, decide)
+        if by_warp is None:
+            return None
+        if not by_warp:
+            return self.move_behind(cursor)
+        starts = decide(bv.equal(self.lane, bv.constant(0, 64)))
+        return self.behind_copy(cursor, op) if starts is False else None
+
+    @property
+    def lane(self) -> bv.Term:
+        """The thread's place in its warp."""
+        return bv.simplified(bv.floor_rest(self.tid, 32))
+
+    def behind_copy(self, cursor: Cursor, op: amir.Record) -> Cursor:
+        """The cursor behind a copy, whose bytes the next arrival of its barrier tells."""
+        assert op.trailing is not None
+        name = self.rings[op.trailing.home.name].bytes
+        more = cursor.ghosts[name] + bv.constant(self.copies[op], 32)
+        ghosts = {**cursor.ghosts, name: bv.simplified(more)}
+        return replace(self.move_behind(cursor), ghosts=ghosts)
 
     def is_executed(self, cursor: Cursor, op: amir.Op, decide: Decide) -> bool | None:
         """Tests whether the thread is one of those that execute an operation."""
@@ -260,7 +301,8 @@ class Walker:
             counter, start = nest.counter, self.first
         else:
             counter, start = loop.iterator, bv.simplified(number_of(loop.lo, cursor.env))
-        return Cursor((*behind.frames, Test(loop, counter)), {**cursor.env, counter: start})
+        frames = (*behind.frames, Test(loop, counter))
+        return replace(cursor, frames=frames, env={**cursor.env, counter: start})
 
     def _enter_threads(self, behind: Cursor, loop: amir.Loop, decide: Decide) -> Cursor | None:
         def evaluate(expr: ir.CExpr, name: Sym, value: bv.Term) -> bv.Term:
@@ -273,7 +315,8 @@ class Walker:
         if not has_one:
             return behind
         env = {**behind.env, loop.iterator: found.value}
-        return Cursor((*behind.frames, Inside(loop.body, 0, None, loop.iterator)), env)
+        frames = (*behind.frames, Inside(loop.body, 0, None, loop.iterator))
+        return replace(behind, frames=frames, env=env)
 
 
 def task_nest(loop: amir.Loop) -> tuple[amir.Loop, ...]:

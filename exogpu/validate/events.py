@@ -25,16 +25,18 @@ class Access:
     address: bv.Term
     """Its first byte: 64 bits of a global address, 32 of a shared one."""
     bytes: int
-    value: bv.Term | None = None
-    """The value that an ordinary store writes."""
+    read_only: bool = False
+    """A load by a path on which writes of the kernel need not be seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """A synchronisation, with numbers that are constants of the instruction."""
+    """A synchronisation, or a copy that others wait for: with the constants of the instruction."""
 
     word: str
     numbers: tuple[int, ...] = ()
+    terms: tuple[bv.Term, ...] = ()
+    """Addresses, parities and coordinates."""
 
     def __str__(self) -> str:
         return " ".join([self.word, *map(str, self.numbers)])
@@ -54,4 +56,6 @@ class ExpectedSync:
     """A synchronisation that the program asks for."""
 
     sync: Sync
-    origin: amir.Origin
+    origin: amir.Origin | None
+    condition: bv.Formula = bv.TRUE
+    """The condition under which the thread performs it."""

@@ -33,6 +33,8 @@ class Kernel:
     """The values of special registers, and of the address of shared memory."""
     named: tuple[bv.Term, ...]
     """Terms of 32 bits under which products and quotients of PTX are recognised."""
+    maps: Mapping[tuple[Sym, tuple[int, ...]], bv.Term]
+    """The addresses of tensor maps, by array and box."""
     shown: Mapping[str, str]
     """Unknowns that are shown in a model, with their names for a reader."""
 
@@ -95,7 +97,10 @@ class Executor:
         found = {}
         for name, value in self.computed(one, state).items():
             old = state.registers.get(name)
-            found[name] = value if old is None else bv.choose(condition, value, old)
+            if old is None:
+                is_truth = bv.is_formula(value)
+                old = bv.fresh_truth("any") if is_truth else bv.fresh("any", bv.width(value))
+            found[name] = bv.choose(condition, value, old)
         return self.with_registers(state, found)
 
     def shuffled(self, one: Instruction, state: State) -> State:
@@ -107,10 +112,10 @@ class Executor:
         tid = self.kernel.specials["%tid.x"]
         first = tid & bv.constant(-32, 32)
         term = self.value(state, one.operands[1], 32)
-        here = bv.conjunction(state.known)
-        alike = bv.substitute(here, [(tid, first)])
+        here = [fact for fact in state.known if "tid" in self.prover.names_in(fact)]
+        alike = [bv.substitute(fact, [(tid, first)]) for fact in here]
         uniform = self.prover.names_in(term) <= {"tid", *self.kernel.shown}
-        if not uniform or not self.follows(state, alike):
+        if not uniform or not all(self.follows(state, fact) for fact in alike):
             raise refusal_of("an exchange between lanes that differ", one.text, one.line)
         target = one.operands[0].partition("|")[0]
         value = bv.simplified(bv.substitute(term, [(tid, first)]))

@@ -10,11 +10,16 @@ from exogpu.amir import nodes as amir
 from exogpu.amir.export import unique_names
 from exogpu.amir.walk import operations
 from exogpu.codegen.runtime.manifest import Json
+from exogpu.hw.timelines import ASYNC_PROXY, WGMMA
+from exogpu.ir import nodes as ir
 from exogpu.ir.types import BarrierMechanism, DataType, QualTL, Sym
+from exogpu.ir.walk import control_variables
 from exogpu.solvers import bitvectors as bv
+from exogpu.validate import mbarriers
 from exogpu.validate.control_flow import flow_of
 from exogpu.validate.cursor import Cursor, Nest, Walker, first_frames, task_nest
 from exogpu.validate.execute import Kernel
+from exogpu.validate.mbarriers import ORDINARY, whole_warps
 from exogpu.validate.memory import LARGEST_SHARED, Place, shared_places
 from exogpu.validate.program_terms import condition_of, number_of
 from exogpu.validate.ptx_reader import Entry
@@ -65,14 +70,24 @@ def start(
         ),
     ]
     nests, counted = _nests(body, env, known)
-    places, parameters = _parameters(program, names, step, described, entry, sizes)
-    layout = step.get("shared", [])
-    places |= shared_places(program, body, layout, int(step["shared_bytes"]))
+    places, parameters, maps, addresses = _parameters(program, names, step, described, entry, sizes)
+    copies = _copies(body, maps)
+    layout, limit = step.get("shared", []), int(step["shared_bytes"])
+    rings = mbarriers.rings_of(program, body, step.get("mbarriers", []), limit)
+    reserved = mbarriers.bytes_of_rings(step.get("mbarriers", []))
+    places |= shared_places(program, body, layout, (reserved, limit))
+    copied = {op: _bytes_of(op, places, env) for op in copies}
     first = bv.extend(cta, 64, signed=True)
     walker = Walker(
-        bv.extend(tid, 64, signed=True), bv.extend(ctas, 64, signed=True), first, nests,
+        bv.extend(tid, 64, signed=True),
+        bv.extend(ctas, 64, signed=True),
+        first,
+        nests,
+        rings,
+        copied,
+        _both_proxies(body, copies, places),
         _silence_test(program, places),
-    )  # fmt: skip
+    )
     for nest in nests.values():
         furthest = nest.total + walker.ctas
         known += [
@@ -85,6 +100,7 @@ def start(
         "%nctaid.x": ctas,
         "%ntid.x": bv.constant(block, 32),
         **({} if entry.shared is None else {entry.shared: smem}),
+        **addresses,
     }
     shown = {name: name for name in ("tid", "ctaid", "nctaid", *sizes)}
     kernel = Kernel(
@@ -97,10 +113,12 @@ def start(
         parameters,
         specials,
         (*sizes.values(), *counted),
+        maps,
         shown,
     )
+    ghosts = {name: zero for ring in rings.values() for name in ring.ghosts}
     _check_groups(body, kernel.mechanisms)
-    return Started(kernel, State({}, Cursor(first_frames(body), env), tuple(known)))
+    return Started(kernel, State({}, Cursor(first_frames(body), env, ghosts), tuple(known)))
 
 
 def _size_facts(
@@ -194,8 +212,14 @@ def _parameters(
     described: Sequence[Any],
     entry: Entry,
     sizes: Mapping[str, bv.Term],
-) -> tuple[dict[Sym, Place], dict[str, bv.Term]]:
-    """The places of the arrays, and the values of the entry's parameters."""
+) -> tuple[
+    dict[Sym, Place],
+    dict[str, bv.Term],
+    dict[tuple[Sym, tuple[int, ...]], bv.Term],
+    dict[str, bv.Term],
+]:
+    """The places of the arrays, the values of the entry's parameters, the addresses of tensor maps
+    by array and box, and those of parameters by name."""
     arguments = step["arguments"]
     if len(arguments) != len(entry.parameters):
         raise refusal_of("the kernel has other parameters than the manifest")
@@ -203,9 +227,17 @@ def _parameters(
     variables = {names[one.name]: one for one in program.variables}
     places: dict[Sym, Place] = {}
     values: dict[str, bv.Term] = {}
+    maps: dict[tuple[Sym, tuple[int, ...]], bv.Term] = {}
+    addresses: dict[str, bv.Term] = {}
     for argument, parameter in zip(arguments, entry.parameters, strict=True):
         if not isinstance(argument, str):
-            raise refusal_of("tensor maps are not validated yet")
+            variable = variables.get(argument["tensor"])
+            if parameter.bytes != 128 or argument["swizzle"] or variable is None:
+                raise refusal_of("a tensor map that is not validated yet", parameter.name)
+            address = bv.variable(f"map {parameter.name}", 64)
+            addresses[parameter.name] = address
+            maps[variable.name, tuple(argument["box"])] = address
+            continue
         if argument in sizes:
             if parameter.type not in ("u32", "s32", "b32") or parameter.bytes:
                 raise refusal_of(f"the parameter {argument} has another type", parameter.name)
@@ -218,7 +250,54 @@ def _parameters(
             values[parameter.name] = base
         else:
             raise refusal_of(f"the parameter {argument} is not validated yet", parameter.name)
-    return places, values
+    return places, values, maps, addresses
+
+
+def _copies(
+    body: amir.Block, maps: Mapping[tuple[Sym, tuple[int, ...]], bv.Term]
+) -> list[amir.Record]:
+    """The records of targets of copies by TMA.  Raises NotValidatedError for other records of the
+    async proxy, and for copies of what the kernel writes."""
+    ops = [op for op in operations(body) if isinstance(op, amir.Record)]
+    found = [op for op in ops if op.timeline is QualTL.TMA_S and op.mutate]
+    tensors = {name for name, _ in maps}
+    if any(op.access.name in tensors for op in ops if op.mutate):
+        raise refusal_of("a tensor map of what the kernel writes is not validated yet")
+    for op in ops:
+        if op.timeline in ASYNC_PROXY | WGMMA and op.timeline is not QualTL.TMA_S:
+            raise refusal_of(f"line {op.origin.span.line}: `{op.origin.text}`, not validated yet")
+    for op in found:
+        threads, trailing = op.origin.threads, op.trailing
+        warp = threads is not None and whole_warps(threads) and threads.axes[-1].extent == 32
+        if not op.convergent and not warp:
+            raise refusal_of(f"line {op.origin.span.line}: a copy by other threads than a warp")
+        if trailing is None or trailing.targets != (trailing.home,):
+            raise refusal_of(f"line {op.origin.span.line}: a copy to several CTAs")
+    return found
+
+
+def _bytes_of(op: amir.Record, places: Mapping[Sym, Place], env: Mapping[Sym, bv.Term]) -> int:
+    """The bytes that a copy brings."""
+    count = 1
+    for coord in op.access.coords:
+        if isinstance(coord, ir.Interval):
+            names = control_variables(coord.lo) | control_variables(coord.hi)
+            some = {**{name: bv.variable(f"any {name.name}", 64) for name in names}, **env}
+            length = bv.simplified(number_of(coord.hi, some) - number_of(coord.lo, some))
+            count *= bv.signed_value(length) or 0
+    return count * places[op.access.name].element
+
+
+def _both_proxies(
+    body: amir.Block, copies: Sequence[amir.Record], places: Mapping[Sym, Place]
+) -> frozenset[Sym]:
+    """The shared variables of a kernel in which both proxies access shared memory."""
+    shared = frozenset(name for name, place in places.items() if place.space == "shared")
+    ordinary = any(
+        isinstance(op, amir.Record) and op.access.name in shared and op.timeline in ORDINARY
+        for op in operations(body)
+    )
+    return shared if ordinary and copies else frozenset()
 
 
 def _silence_test(
@@ -228,10 +307,15 @@ def _silence_test(
     silent = {
         one.name
         for one in program.variables
-        if one.mechanism is BarrierMechanism.COMMIT_GROUP
+        if one.mechanism in (BarrierMechanism.COMMIT_GROUP, BarrierMechanism.MBARRIER)
         or (one.mechanism is None and not one.shared and one.task_local and not one.host)
     }
-    return lambda op: op.access.name in silent and op.access.name not in places
+
+    def is_silent(op: amir.Record) -> bool:
+        source = op.timeline is QualTL.TMA_S and not op.mutate
+        return source or (op.access.name in silent and op.access.name not in places)
+
+    return is_silent
 
 
 def _read_only(places: Mapping[Sym, Place], body: amir.Block) -> frozenset[Sym]:

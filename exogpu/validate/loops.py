@@ -8,7 +8,7 @@ A turn of PTX may be several of the program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -17,31 +17,19 @@ from exogpu.ir.types import Sym
 from exogpu.solvers import bitvectors as bv
 from exogpu.validate.control_flow import Loop
 from exogpu.validate.cursor import Test
+from exogpu.validate.loop_invariants import Entered, claims_of, wide_as
+from exogpu.validate.mbarriers import Ring
 from exogpu.validate.product import Product
+from exogpu.validate.ptx_events import is_event
 from exogpu.validate.refusals import NotValidatedError, refusal_of
 from exogpu.validate.thread_state import State, merged
 from exogpu.validate.turn_steps import Steps, steps_of
 
+ENOUGH: Final = 2
+"""Events after which an attempt has not failed at once."""
+
 TURNS: Final = (1, 2, 4, 8, 3, 5, 6, 7, 16)
 """Numbers of turns of the program that one of PTX may be."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entered:
-    """A loop of PTX as it is entered: what is unknown, and what is claimed to be invariant."""
-
-    state: State
-    """As it was before the loop."""
-    steps: Steps
-    loop: amir.Loop
-    counter: Sym
-    """The counter of the program's loop."""
-    turns: int
-    """Turns of the program in one of PTX; 0 of tasks, which go on by the number of CTAs."""
-    count: bv.Term
-    """The turns of PTX so far, in 32 bits; of tasks, the number of the task."""
-    inside: State
-    """At the begin of any turn."""
 
 
 @dataclass(slots=True)
@@ -50,7 +38,8 @@ class Exploration:
 
     product: Product
     paths: int = 0
-    _first: NotValidatedError | None = field(default=None)
+    _entered: list[amir.Loop] = field(default_factory=list)
+    """The loops of the program that loops of PTX around here are."""
 
     def run(self, state: State) -> None:
         """Executes the kernel.  Raises NotValidatedError where it is not the program."""
@@ -77,7 +66,9 @@ class Exploration:
                 states = merged([self.product.settled(one) for one in states], flow.live[block])
             for state in states:
                 if block in flow.loops and block != begins:
-                    reached = self._loop(flow.loops[block], state)
+                    spins = flow.loops[block].blocks == {block} and self._is_spin(block)
+                    reached = [self._spin(flow.loops[block], state)] if spins else []
+                    reached = reached or self._loop(flow.loops[block], state)
                 else:
                     reached = list(self.product.run_block(block, state))
                 for target, after in reached:
@@ -90,6 +81,48 @@ class Exploration:
                 self.paths += not reached
             begins = None
         return exits, back
+
+    # --- a wait -----------------------------------------------------------------------------
+
+    def _is_spin(self, block: int) -> bool:
+        """Tests whether a block that branches to itself tries a wait of an mbarrier."""
+        code = self.product.kernel.flow.code[block]
+        return any(one.opcode[:2] == ("mbarrier", "try_wait") for one in code)
+
+    def _spin(self, loop: Loop, state: State) -> tuple[int, State]:
+        """The state behind a loop that tries until it has waited, which is one event."""
+        flow = self.product.kernel.flow
+        *code, last = flow.code[loop.head]
+        state = replace(state, registers=self._forgotten(loop, state))
+        waited: bv.Formula | None = None
+        for one in code:
+            if one.opcode[:2] == ("mbarrier", "try_wait") and waited is None:
+                waited = bv.fresh_truth("waited")
+                state = self.product.match_instruction(one, state)
+                state = self.product.with_registers(state, {one.operands[0]: waited})
+            elif is_event(one) or one.guard is not None:
+                raise refusal_of("a wait that does more", one.text, one.line)
+            else:
+                state = self.product.with_registers(state, self.product.computed(one, state))
+        if last.guard is None or waited is None:
+            raise refusal_of("a wait without an end", last.text, last.line)
+        again = self.product.truth(state, last.guard.register)
+        done = again if last.guard.negated else bv.negation(again)
+        if not self.product.follows(state.assuming(done), waited):
+            raise refusal_of("a wait that may end too soon", last.text, last.line)
+        (behind,) = (block for block in flow.next[loop.head] if block != loop.head)
+        return behind, state.assuming(done)
+
+    def _forgotten(self, loop: Loop, state: State) -> dict[str, bv.Term]:
+        """The registers, those unknown that a turn writes and a turn needs."""
+        registers = dict(state.registers)
+        for name in loop.written & registers.keys():
+            old = registers.pop(name)
+            if name in self.product.kernel.flow.live[loop.head]:
+                is_truth = bv.is_formula(old)
+                made = bv.fresh_truth("truth") if is_truth else bv.fresh("any", bv.width(old))
+                registers[name] = made
+        return registers
 
     # --- one loop ---------------------------------------------------------------------------
 
@@ -108,6 +141,8 @@ class Exploration:
                 events = self.product.events - before
                 if events > furthest:
                     failed, furthest = error, events
+                if entered.turns and events >= ENOUGH and self._counts(entered):
+                    break
         first = self.product.kernel.flow.code[loop.head][0]
         raise failed or refusal_of(
             "a loop of PTX without one of the program", first.text, first.line
@@ -123,6 +158,8 @@ class Exploration:
             if not aligned.cursor.loops:
                 continue
             program_loop, counter = aligned.cursor.loops[-1]
+            if program_loop in self._entered:
+                continue
             if program_loop in self.product.kernel.walker.nests:
                 yield self._enter(loop, aligned, steps, program_loop, counter, 0)
             else:
@@ -141,6 +178,17 @@ class Exploration:
             if found is None:
                 return
             state = self.product.settled(replace(state, cursor=found[0]).assuming(*found[1]))
+
+    def _counts(self, entered: Entered) -> bool:
+        """Tests whether a register counts the turns as the program's loop does: then it is that
+        loop, and no other need be tried."""
+        value = bv.part(entered.state.cursor.env[entered.counter], 0, 32)
+        return any(
+            step == entered.turns
+            and bv.width(entered.state.registers[name]) == 32
+            and self.product.follows(entered.state, bv.equal(entered.state.registers[name], value))
+            for name, step in entered.steps.constant.items()
+        )
 
     def _likely(self, state: State, steps: Steps, counter: Sym) -> list[int]:
         """The turns: those by which a register counts that has the value of the program's counter;
@@ -185,11 +233,11 @@ class Exploration:
                 registers[name] = bv.fresh_truth("truth")
             elif name in steps.constant:
                 by = bv.constant(steps.constant[name], bv.width(old))
-                registers[name] = bv.simplified(old + _wide(passed, old) * by)
+                registers[name] = bv.simplified(old + wide_as(passed, old) * by)
             elif name in steps.with_tasks and not turns:
                 by = bv.constant(steps.with_tasks[name], bv.width(old))
                 ahead = count - bv.part(first, 0, 32)
-                registers[name] = bv.simplified(old + _wide(ahead, old) * by)
+                registers[name] = bv.simplified(old + wide_as(ahead, old) * by)
             else:
                 registers[name] = bv.fresh("any", bv.width(old))
         env = {**state.cursor.env, counter: bv.simplified(counted)}
@@ -198,26 +246,70 @@ class Exploration:
         if nest is not None:
             iterators, facts = nest.iterators(env)
             env |= iterators
-        cursor = replace(state.cursor, env=env)
+        ghosts = self._ghosts_of_turn(loop, state, program_loop, passed if turns else None, turns)
+        cursor = replace(state.cursor, env=env, ghosts=ghosts)
         inside = replace(state, registers=registers, cursor=cursor).assuming(*facts)
         return Entered(state, steps, program_loop, counter, turns, count, inside)
+
+    def _ghosts_of_turn(
+        self,
+        loop: Loop,
+        state: State,
+        program_loop: amir.Loop,
+        passed: bv.Term | None,
+        turns: int,
+    ) -> dict[Sym, bv.Term]:
+        """The thread's numbers of arrivals and waits at the begin of any turn: unknown from task to
+        task, and else so many more as the body of the program's loop has, of this thread."""
+        found = dict(state.cursor.ghosts)
+        for ring in self.product.kernel.walker.rings.values():
+            for name, kind in (
+                (ring.arrived, amir.Arrive),
+                (ring.awaited, amir.Await),
+                (ring.in_task, amir.Await),
+            ):
+                if passed is None:
+                    found[name] = bv.fresh(name.name, 32)
+                    continue
+                more = turns * self._executed(ring, kind, program_loop, state)
+                found[name] = bv.simplified(found[name] + passed * bv.constant(more, 32))
+        return found
+
+    def _executed(
+        self, ring: Ring, kind: type[amir.Arrive | amir.Await], loop: amir.Loop, state: State
+    ) -> int:
+        """The Arrives or Awaits of a ring right in a loop that the thread executes: a guess."""
+        walker, decide = self.product.kernel.walker, self.product.decide(state)
+        return sum(
+            isinstance(op, kind)
+            and (op.home if isinstance(op, amir.Arrive) else op.barrier).name == ring.variable.name
+            and walker.is_executed(state.cursor, op, decide) is True
+            for op in loop.body
+            if isinstance(op, amir.Arrive | amir.Await)
+        )
 
     def _run_turns(self, loop: Loop, entered: Entered) -> list[tuple[int, State]]:
         """The states behind the loop, once an invariant has been found."""
         held = [
             name
-            for name, claim in self._claims(loop, entered, entered.state).items()
+            for name, claim in claims_of(
+                self.product.kernel.walker, loop, entered, entered.state
+            ).items()
             if self.product.follows(entered.state, claim)
         ]
         while True:
-            claims = self._claims(loop, entered, entered.inside)
+            claims = claims_of(self.product.kernel.walker, loop, entered, entered.inside)
             inside = entered.inside.assuming(*(claims[name] for name in held))
-            exits, back = self._explore(loop.blocks, [(loop.head, inside)], loop.head)
+            self._entered.append(entered.loop)
+            try:
+                exits, back = self._explore(loop.blocks, [(loop.head, inside)], loop.head)
+            finally:
+                self._entered.pop()
             ends = [self._come_back(entered, one) for one in back]
             lost = {
                 name
                 for one in ends
-                for name, claim in self._claims(loop, entered, one).items()
+                for name, claim in claims_of(self.product.kernel.walker, loop, entered, one).items()
                 if name in held and not self.product.follows(one, claim)
             }
             if not lost:
@@ -268,6 +360,15 @@ class Exploration:
             raise self.product.failure(
                 "a turn of PTX is not as many of the program", None, entered.loop.origin
             )
+        more = self._ghosts_of_turn(loop, entered.state, entered.loop, after, entered.turns)
+        for ghost, now in state.cursor.ghosts.items():
+            wanted = more[ghost] if entered.turns else now
+            if ghost.name.startswith("bytes"):
+                wanted = entered.inside.cursor.ghosts[ghost]
+            if not self.product.follows(state, bv.equal(now, wanted)):
+                raise self.product.failure(
+                    f"a turn has another number of {ghost.name}", None, entered.loop.origin
+                )
         for name in entered.inside.cursor.counters:
             same = bv.equal(state.cursor.env[name], entered.inside.cursor.env[name])
             if name != entered.counter and not self.product.follows(state, same):
@@ -283,70 +384,10 @@ class Exploration:
                 by = bv.constant(entered.steps.constant[register], bv.width(old))
             elif register in entered.steps.with_tasks and not entered.turns:
                 ahead = after - entered.count
-                by = bv.constant(entered.steps.with_tasks[register], bv.width(old)) * _wide(
+                by = bv.constant(entered.steps.with_tasks[register], bv.width(old)) * wide_as(
                     ahead, old
                 )
             else:
                 continue
             if not self.product.follows(state, bv.equal(now, before + by)):
                 raise refusal_of(f"{register} does not follow the loop's counter")
-
-    def _claims(self, loop: Loop, entered: Entered, state: State) -> Mapping[str, bv.Formula]:
-        """The claims that may be invariant, as they read in a state, by name."""
-        walker = self.product.kernel.walker
-        counted = state.cursor.env[entered.counter]
-        first = entered.state.cursor.env[entered.counter]
-        end = walker.end(state.cursor, entered.loop)
-        most = bv.constant((1 << 31) - 1, 64)
-        found = {
-            "first <= counter": bv.compare("le", first, counted),
-            "counter <= end": bv.compare("le", counted, end),
-            "counter < end": bv.compare("lt", counted, end),
-            "counter fits": bv.compare("le", counted, most),
-        }
-        for name, old in entered.state.registers.items():
-            if name not in loop.written or name not in entered.inside.registers:
-                continue
-            if name not in state.registers or bv.is_formula(old) or bv.width(old) != 32:
-                continue
-            now, zero = state.registers[name], bv.constant(0, 32)
-            step = entered.steps.constant.get(name)
-            if step is None and name not in entered.steps.with_tasks:
-                if name in entered.steps.integers:
-                    found[f"0 <= {name}"] = bv.compare("ge", now, zero)
-                continue
-            found[f"0 <= {name}"] = bv.compare("ge", now, zero)
-            if step is not None:
-                found[f"0 < {name}"] = bv.compare("gt", now, zero)
-                word = "ge" if step > 0 else "le"
-                found[f"{name} behind its first"] = bv.compare(word, now, old)
-                found[f"{name} not 0"] = bv.compare("ne", now, zero)
-                if (mask := (step & -step) - 1) > 0:
-                    rest = (now - old) & bv.constant(mask, 32)
-                    found[f"{name} by steps"] = bv.equal(rest, zero)
-        if entered.turns:
-            found |= self._of_count(entered, state)
-        return found
-
-    def _of_count(self, entered: Entered, state: State) -> Mapping[str, bv.Formula]:
-        """The count of turns is not negative, and small."""
-        first = entered.state.cursor.env[entered.counter]
-        passed = state.cursor.env[entered.counter] - first
-        most = bv.constant(((1 << 31) - 1), 64)
-        count: bv.Term = bv.constant(0, 32)
-        if state is not entered.state:
-            count = entered.count if state is entered.inside else entered.count + 1
-        return {
-            "count >= 0": bv.compare("ge", count, bv.constant(0, 32)),
-            "count fits": bv.conjunction(
-                [
-                    bv.compare("le", passed, most),
-                    bv.compare("ge", passed, bv.constant(0, 64)),
-                    bv.compare("le", count, bv.constant(((1 << 31) - 1) // entered.turns, 32)),
-                ]
-            ),
-        }
-
-
-def _wide(count: bv.Term, like: bv.Term) -> bv.Term:
-    return bv.extend(count, bv.width(like), signed=True)

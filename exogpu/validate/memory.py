@@ -77,7 +77,10 @@ def _is_whole(coord: ir.Interval, extent: ir.CExpr, value: Evaluate) -> bool:
 
 
 def shared_places(
-    program: amir.Program, body: amir.Block, layout: Sequence[Mapping[str, Any]], limit: int
+    program: amir.Program,
+    body: amir.Block,
+    layout: Sequence[Mapping[str, Any]],
+    within: tuple[int, int],
 ) -> dict[Sym, Place]:
     """The places of the shared variables of a kernel, in the order of their allocation.
 
@@ -104,7 +107,7 @@ def shared_places(
             raise refusal_of(f"the extents of {one.name} depend on sizes")
         element, offset = DataType(described["dtype"]).bytes, int(described["offset"])
         end = offset + element * prod(shape)
-        if offset % element or offset < 0 or end > limit:
+        if offset % element or offset < within[0] or end > within[1]:
             raise refusal_of(f"{one.name} does not lie within the kernel's shared memory")
         found[one.name] = Place("shared", smem + bv.constant(offset, 64), one.shape, element)
         ends[one.name] = (offset, end)

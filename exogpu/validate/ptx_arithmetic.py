@@ -92,7 +92,7 @@ def computed(one: Instruction, value: Lookup, truth: Callable[[str], bv.Formula]
 def _computed(one: Instruction, value: Lookup, truth: Callable[[str], bv.Formula]) -> Registers:
     name, operands = one.opcode[0], one.operands
     type_ = one.opcode[-1]
-    if name == "nop":
+    if name == "nop" or one.opcode == ("prefetch", "tensormap"):  # a hint
         return {}
     if name in ("and", "or", "xor", "not") and type_ == "pred":
         return {operands[0]: _logical(name, [truth(text) for text in operands[1:]])}

@@ -19,7 +19,10 @@ _ADDRESS: Final = re.compile(r"\[\s*([%$\w.]+)\s*(?:\+\s*(-?\d+))?\s*\]")
 _PLAIN: Final = frozenset({"nc", "v2", "v4", "shared::cta"})
 """Modifiers of loads and stores that change neither what is accessed nor how it is ordered."""
 
-EVENTS: Final = frozenset({"ld", "st", "cp", "bar", "barrier", "fence", "membar"})
+_SHARED_SPACES: Final[tuple[list[str], ...]] = ([], ["shared::cta"], ["shared::cluster"])
+_COPY: Final = ["shared::cluster", "global", "tile", "mbarrier::complete_tx::bytes"]
+
+EVENTS: Final = frozenset({"ld", "st", "cp", "bar", "barrier", "fence", "membar", "mbarrier"})
 """Opcodes of events."""
 
 
@@ -65,10 +68,38 @@ def synchronisation_of(one: Instruction, value: Lookup) -> Sync:
             return Sync("wait cp.async", (_constant(operands[0], value, one),))
         case ("cp", "async", "wait_all"):
             return Sync("drain cp.async")
-        case ("fence", "proxy", "async", *space) if len(space) < 2:
-            return Sync(f"proxy fence {''.join(space)}".strip())
+        case ("fence", "proxy", "async", *space) if space in _SHARED_SPACES:
+            return Sync("proxy fence")
+        case ("fence", "mbarrier_init", "release", "cluster"):
+            return Sync("publish mbarriers")
+        case ("mbarrier", "init", "shared::cta", "b64"):
+            at = _address(operands[0], "shared", value, one)
+            return Sync("init", (_constant(operands[1], value, one),), (at,))
+        case ("mbarrier", "arrive", "release", "cta", "shared::cta", "b64") if operands[0] == "_":
+            return Sync("arrive", (), (_address(operands[1], "shared", value, one),))
+        case ("mbarrier", "arrive", "expect_tx", "release", "cta", "shared::cta", "b64"):
+            at = _address(operands[1], "shared", value, one)
+            return Sync("arrive with bytes", (_constant(operands[2], value, one),), (at,))
+        case ("mbarrier", "try_wait", "parity", "acquire", "cta", "shared::cta", "b64"):
+            at = _address(operands[1], "shared", value, one)
+            return Sync("wait", (), (at, value(operands[2], 32)))
+        case ("cp", "async", "bulk", "tensor", dims, *rest) if rest == _COPY:
+            if not re.fullmatch(r"[2-5]d", dims):
+                raise refusal_of("a copy of TMA that is not known", one.text, one.line)
+            return _tensor_copy(one, int(dims[0]), value)
         case _:
             raise refusal_of("a synchronisation that is not known", one.text, one.line)
+
+
+def _tensor_copy(one: Instruction, rank: int, value: Lookup) -> Sync:
+    """The copy of a box from a tensor in global memory."""
+    found = re.fullmatch(r"\[\s*([%$\w]+)\s*,\s*\{([^{}]*)\}\s*\]", one.operands[1])
+    at = [] if found is None else [text.strip() for text in found[2].split(",")]
+    if found is None or len(at) != rank or len(one.operands) != 3:
+        raise refusal_of("a copy of TMA that is not known", one.text, one.line)
+    target, mbarrier = (_address(one.operands[k], "shared", value, one) for k in (0, 2))
+    places = tuple(value(text, 32) for text in at)
+    return Sync("tensor copy", (rank,), (target, value(found[1], 64), mbarrier, *places))
 
 
 def _constant(text: str, value: Lookup, one: Instruction) -> int:
@@ -93,17 +124,8 @@ def _ordinary(one: Instruction, value: Lookup) -> tuple[Access, ...]:
     bits = bits_of(one.opcode[-1])
     count = 4 if "v4" in modifiers else 2 if "v2" in modifiers else 1
     address = _address(one.operands[0 if write else 1], space, value, one)
-    values: list[bv.Term | None] = [None] * count
-    if write:
-        texts = [text.strip() for text in one.operands[1].strip("{}").split(",")]
-        if len(texts) != count:
-            raise refusal_of("a vector of another length", one.text, one.line)
-        values = [value(text, bits) for text in texts]
-    size = bits // 8
-    return tuple(
-        Access(write, space, "ordinary", _plus(address, at * size), size, values[at])
-        for at in range(count)
-    )
+    size = bits // 8 * count
+    return (Access(write, space, "ordinary", address, size, "nc" in modifiers),)
 
 
 def _copied(one: Instruction, value: Lookup) -> tuple[Access, ...]:

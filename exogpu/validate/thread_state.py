@@ -20,13 +20,18 @@ class State:
     """The facts of the way here."""
     pending: tuple[Expected, ...] = ()
     """Accesses of the program before the cursor that PTX has not made yet."""
+    started: bool = False
+    """The mbarriers are initialised, as far as that is this thread's to do."""
+    fenced: bool = False
+    """It has fenced the async proxy since its last barrier and access of shared memory."""
     syncs: tuple[ExpectedSync, ...] = ()
     """Synchronisation of the operation before the cursor that is still to come."""
 
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for states that differ in registers, and in the way to them, alone."""
-        return (self.cursor.key, tuple(map(id, self.pending)), tuple(map(id, self.syncs)))
+        listed = (tuple(map(id, self.pending)), tuple(map(id, self.syncs)))
+        return (self.cursor.key, self.started, self.fenced, *listed)
 
     def assuming(self, *facts: bv.Formula) -> State:
         """The state where more is known."""

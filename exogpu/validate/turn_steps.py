@@ -38,6 +38,15 @@ def steps_of(product: Product, loop: Loop, state: State) -> Steps:
     ctas = product.kernel.specials["%nctaid.x"]
     constant: dict[str, int] = {}
     tasks: dict[str, int] = {}
+    inner = frozenset[str]().union(
+        *(
+            other.written
+            for head, other in product.kernel.flow.loops.items()
+            if head != loop.head and head in loop.blocks
+        )
+    )
+    for name in inner:
+        registers.pop(name, None)
     for name, before in unknown.items():
         if name not in registers:
             continue

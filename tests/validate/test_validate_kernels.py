@@ -69,13 +69,30 @@ def ring(
             Fence(cuda_in_order, cuda_in_order)
 """
 
+INCREASE = """
+from __future__ import annotations
+from exogpu import *
+
+@proc
+def increase(n: size, x: f32[n] @ CudaGmemLinear):
+    with CudaDeviceFunction(blockDim=128):
+        for b in cuda_tasks(0, (n + 127) / 128):
+            for t in cuda_threads(0, 128, unit=cuda_thread):
+                if 128 * b + t < n:
+                    x[128 * b + t] = x[128 * b + t] + 1.0
+"""
+
 SOURCES: dict[str, Callable[[], str]] = {
     "reverse": lambda: REVERSE,
     "ring": lambda: RING,
+    "increase": lambda: INCREASE,
     "copy": (TUTORIAL / "copy.py").read_text,
     "transpose": (TUTORIAL / "tiles.py").read_text,
     "column_sums": (TUTORIAL / "double_buffer.py").read_text,
+    "tma_ring": lambda: (TUTORIAL / "ring.py").read_text().replace("column_sums", "tma_ring"),
 }
+
+HOPPER = ("tma_ring",)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +105,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             place = tmp_path_factory.mktemp(name)
             (place / f"{name}.py").write_text(SOURCES[name]())
             command = ["compile", str(place / f"{name}.py"), "-o", str(place / "out"), "--ptx"]
-            assert CliRunner().invoke(app, [*command, "--arch", "sm_80"]).exit_code == 0
+            arch = "sm_90a" if name in HOPPER else "sm_80"
+            assert CliRunner().invoke(app, [*command, "--arch", arch]).exit_code == 0
             made[name] = place / "out"
         return made[name]
 
@@ -139,6 +157,9 @@ def moved(pattern: str, which: int, behind: str) -> Callable[[str], str]:
 
 BARRIER = r"bar\.sync \t0;"
 COMMIT = r"cp\.async\.commit_group;"
+ONE_LANE = r"setp\.ne\.s32 (\t%p\d+, %r\d+), 0;"
+NO_LANE = r"setp.eq.s32 \1, -7;"
+FENCE = r"fence\.proxy\.async\.shared::cta;"
 STORE = r"st\.global\.f32[^;]*;"
 
 MUTANTS = {
@@ -162,6 +183,10 @@ MUTANTS = {
         instead(r"st\.shared", "st.global"),
     ),
     "a load of two": ("reverse", instead(r"ld\.shared\.f32", "ld.shared.f64")),
+    "a load of what is written, by the read-only path": (
+        "increase",
+        instead(r"ld\.global\.f32", "ld.global.nc.f32"),
+    ),
     "an exchange of addresses": (
         "reverse",
         instead(r"(st\.shared\.f32 \t)\[%r\d+\]", r"\1[%r3]"),
@@ -192,6 +217,53 @@ MUTANTS = {
     "a remainder that is too short": (
         "ring",
         instead(r"setp\.eq\.s32 (\t%p\d+, %r\d+), 2;", r"setp.eq.s32 \1, 3;"),
+    ),
+    "no proxy fence behind the task": ("tma_ring", without(FENCE, 0)),
+    "no proxy fence before a copy": ("tma_ring", without(FENCE, 1)),
+    "another phase": ("tma_ring", instead(r"shr\.u32 (\t%r\d+, %r\d+), 3;", r"shr.u32 \1, 4;")),
+    "a shorter ring of mbarriers": (
+        "tma_ring",
+        instead(r"and\.b32 ( \t%r\d+, %r\d+), 56;", r"and.b32 \1, 24;"),
+    ),
+    "half of the bytes": ("tma_ring", instead(r"(mov\.u32 \t%r\d+), 4096;", r"\1, 2048;")),
+    "a phase of eight arrivals": (
+        "tma_ring",
+        instead(r"(mov\.u32 \t%r\d+), 4;(?=\s+// begin inline asm\s+mbarrier)", r"\1, 8;"),
+    ),
+    "five waits skipped": (
+        "tma_ring",
+        instead(r"(mov\.u32 \t%r\d+), 4;(?=\s+mov\.u32 \t%r\d+, 0;)", r"\1, 5;"),
+    ),
+    "no arrival": ("tma_ring", without(r"mbarrier\.arrive\.release[^;]*;", 0)),
+    "an arrival that releases nothing": (
+        "tma_ring",
+        instead(r"mbarrier\.arrive\.release\.cta", "mbarrier.arrive.relaxed.cta"),
+    ),
+    "no wait of the consumer": (
+        "tma_ring",
+        instead(r"mbarrier\.try_wait\.parity[^;]*;", "setp.eq.s32 done, 0, 0;"),
+    ),
+    "coordinates exchanged": (
+        "tma_ring",
+        instead(r"\{(%r\d+), (%r\d+)\}\]", r"{\2, \1}]"),
+    ),
+    "another slot of the copy": (
+        "tma_ring",
+        instead(r"shl\.b32 (\t%r\d+, %r\d+), 12;", r"shl.b32 \1, 11;"),
+    ),
+    "no barrier behind the task": ("tma_ring", without(r"barrier\.cta\.sync 0;", 0)),
+    "mbarriers that are not published": (
+        "tma_ring",
+        without(r"fence\.mbarrier_init\.release\.cluster;", 0),
+    ),
+    "no meeting of the warp": ("tma_ring", without(r"bar\.warp\.sync \t-1;", 0)),
+    "every thread initialises": ("tma_ring", instead(ONE_LANE, NO_LANE, 0)),
+    "every lane arrives": ("tma_ring", instead(ONE_LANE, NO_LANE, 1)),
+    "every lane copies": ("tma_ring", instead(ONE_LANE, NO_LANE, 2)),
+    "every lane of the producer arrives": ("tma_ring", instead(ONE_LANE, NO_LANE, 3)),
+    "copies by all lanes": (
+        "tma_ring",
+        instead(r"(and\.b32  \t%r\d+, %r\d+), 31;", r"\1, 0;"),
     ),
 }
 
