@@ -3,7 +3,8 @@
 What an iteration does is a function of its signature, of the states in its boxes, of the barriers
 it uses, and, if it has syncs, of the other states that are about: those it rewrites one by one.
 When all of that has been met before, the effect is looked up instead of run again.  So the main
-loop of a pipeline runs until it is periodic, and of many tasks that do the same one runs.
+loop of a pipeline runs until it is periodic, and of many tasks that do the same one runs.  An inner
+loop is looked up as a whole, too, where the tasks around it are not alike.
 """
 
 from __future__ import annotations
@@ -105,6 +106,17 @@ def loop_step(machine: Machine, body: Body, parts: Parts) -> Step:
             skipping.run(lo, hi, machine.task_follows())
 
     return step
+
+
+def whole_step(machine: Machine, step: Step, parts: Parts) -> Step:
+    """The step of a loop that is looked up as a whole, `parts` being what it depends on with its
+    bounds: an iteration of which the loop is all there is."""
+    if not machine.skips or not parts.lifts or parts.tasks:
+        return step
+    once = Body(len(machine.values), lambda e: 0, lambda e: 1, (step,), 0, False, False)
+    machine.values.append(0)
+    skipping = _Skipping(machine, once, parts, signature(machine.layout, parts))
+    return lambda: skipping.run(0, 1, False)
 
 
 def _plain(machine: Machine, body: Body) -> Step:

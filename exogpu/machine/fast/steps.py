@@ -14,7 +14,7 @@ from exogpu.machine.fast.accesses import access_steps
 from exogpu.machine.fast.affine_code import comparisons, number, truth
 from exogpu.machine.fast.configuration import Context, Machine, Nest, Step, slot_value
 from exogpu.machine.fast.layout import Unsupported
-from exogpu.machine.fast.loop_skipping import Body, loop_step
+from exogpu.machine.fast.loop_skipping import Body, loop_step, whole_step
 from exogpu.machine.fast.records import Tables, Threads
 from exogpu.machine.fast.signature import Parts
 from exogpu.machine.fast.sweeps import LEAST, MOST, Sweep, instances
@@ -204,9 +204,9 @@ def _loop(context: Context, op: amir.Loop, nest: Nest, parts: Parts) -> Step:
     if swept:
         step = Sweep(context, op, nest, inside).step(step)
         context.swept = False
+    inside.exact |= {lo: None, hi: None}
     parts.add(inside)
-    parts.exact |= {lo: None, hi: None}
-    return step
+    return whole_step(context.machine, step, inside) if nest and not once else step
 
 
 def _load(context: Context, op: amir.Loop, source: Access, nest: Nest, parts: Parts) -> Step:
