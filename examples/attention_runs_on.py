@@ -267,7 +267,7 @@ def sequence_attention(
                 after = load_index(cu_seqlens_k[b + 1], 0, N + 1)
                 last = load_index(cu_seqlens_q[b + 1], end, M + 1)
                 seen = after - base - (last - end)
-                if first < end:
+                if first < end and seen > 0:
                     attend_sequences(
                         h,
                         first,

@@ -36,6 +36,8 @@ STEP: Final = "step"
 
 ROUNDS: Final = "rounds"
 
+WINDOW: Final = "window"
+
 Variables: TypeAlias = dict[Sym, amir.Variable]
 
 
@@ -232,14 +234,20 @@ class _Taking:
     around: Path
     variables: Variables
     rounds: ir.ControlParam = field(default_factory=_rounds)
-    copies: dict[Sym, amir.Variable] = field(default_factory=dict)
+    step: Sym = field(default_factory=lambda: Sym(STEP))
+    scope: tuple[Sym, ...] = ()
+    """The iterators around a block of a step."""
+    groups: dict[Sym, Sym] = field(default_factory=dict)
+    """By commit group, that of the block."""
+    copies: list[amir.Variable] = field(default_factory=list)
+    task: amir.IncTaskID = field(init=False)
 
     def ring(self, ops: Sequence[amir.Op]) -> RingSteps:
         """Raises _StaysError."""
         loops = tuple(op for _, op in self.around if isinstance(op, amir.Loop | amir.Guard))
         *_, last = loops
         forgotten = frozenset(op.iterator for op in loops if isinstance(op, amir.Loop))
-        task = next(
+        self.task = next(
             op
             for loop in loops
             if isinstance(loop, amir.Loop)
@@ -247,18 +255,13 @@ class _Taking:
             if isinstance(op, amir.IncTaskID)
         )
         compared = tuple(self.comparisons(ops))
-        body = tuple(self.block(last.body, forgotten))
-        groups = tuple(
-            amir.Alloc(one.name, last.origin)
-            for one in self.copies.values()
-            if one.mechanism is not None
-        )
+        body = self.inside(last.body, forgotten, self.step)
         count = ir.ControlParam(Sym(STEPS), "index")
         loop = amir.Loop(
-            Sym(STEP),
+            self.step,
             ir.Int(0),
             ir.CVar(count.name),
-            (replace(task), *compared, *groups, *body),
+            (replace(self.task), *compared, *body),
             last.origin,
             tasks=True,
         )
@@ -270,7 +273,7 @@ class _Taking:
             count,
             self.rounds,
             loops,
-            tuple(self.copies.values()),
+            tuple(self.copies),
         )
 
     def beside(self, ops: Sequence[amir.Op]) -> Iterator[amir.Op]:
@@ -308,12 +311,7 @@ class _Taking:
             case amir.Loop(slot=ir.Access() as slot) if slot.name not in self.names:
                 yield from self.block(op.body, forgotten | {op.iterator})
             case amir.Loop():
-                if (control_variables(op.lo) | control_variables(op.hi)) & forgotten:
-                    if body := self.maybe(op.body, forgotten | {op.iterator}):
-                        end = ir.CVar(self.rounds.name)
-                        yield replace(op, lo=ir.Int(0), hi=end, body=body)
-                elif body := tuple(self.block(op.body, forgotten)):
-                    yield replace(op, body=body)
+                yield from self.loop(op, forgotten)
             case amir.Guard():
                 yield from self.guard(op, forgotten)
             case amir.Fence():
@@ -348,23 +346,61 @@ class _Taking:
             case _:
                 return
 
-    def guard(self, op: amir.Guard, forgotten: frozenset[Sym]) -> Iterator[amir.Op]:
-        """Yields what is done with the ring under a condition."""
-        if control_variables(op.condition) & forgotten:
-            yield from self.maybe(op.body, forgotten)
-        elif body := tuple(self.block(op.body, forgotten)):
-            yield replace(op, body=body)
+    def loop(self, op: amir.Loop, forgotten: frozenset[Sym]) -> Iterator[amir.Op]:
+        """Yields what is done with the ring in a loop; how many iterations it has may be forgotten,
+        and is then an unknown function of the step."""
+        if not (control_variables(op.lo) | control_variables(op.hi)) & forgotten:
+            inner = self.scope
+            self.scope = (*inner, op.iterator)
+            if body := tuple(self.block(op.body, forgotten)):
+                yield replace(op, body=body)
+            self.scope = inner
+            return
+        body = self.inside(op.body, forgotten | {op.iterator}, op.iterator)
+        if body:
+            self.check_accesses(body)
+            end = ir.Add(ir.CVar(self.rounds.name), ir.Int(1))
+            trips = self.unknown("trips", end, op.origin)
+            inner_loop = replace(op, lo=ir.Int(0), hi=ir.CVar(trips.iterator), body=body)
+            yield replace(trips, body=(inner_loop,))
 
-    def maybe(self, block: amir.Block, forgotten: frozenset[Sym]) -> amir.Block:
-        """What a step may do with the ring, or not: accesses.  Raises _StaysError where it
-        synchronises."""
+    def guard(self, op: amir.Guard, forgotten: frozenset[Sym]) -> Iterator[amir.Op]:
+        """Yields what is done with the ring under a condition, which may be forgotten, too."""
+        if not control_variables(op.condition) & forgotten:
+            if body := tuple(self.block(op.body, forgotten)):
+                yield replace(op, body=body)
+            return
+        if body := self.inside(op.body, forgotten):
+            self.check_accesses(body)
+            truth = self.unknown("truth", ir.Int(2), op.origin)
+            holds = ir.Compare("==", ir.CVar(truth.iterator), ir.Int(1))
+            yield replace(truth, body=(replace(op, condition=holds, body=body),))
+
+    def inside(self, block: amir.Block, forgotten: frozenset[Sym], *iterator: Sym) -> amir.Block:
+        """What a block does with the ring; commit groups begin anew in it."""
+        scope, groups = self.scope, self.groups
+        self.scope, self.groups = (*scope, *iterator), {}
         body = tuple(self.block(block, forgotten))
+        begun = (amir.Alloc(name, self.task.origin) for name in self.groups.values())
+        body = (*begun, *body) if body else ()
+        self.scope, self.groups = scope, groups
+        return body
+
+    def check_accesses(self, body: amir.Block) -> None:
+        """Raises _StaysError where a step synchronises by the ring's barriers or not."""
         for one in operations(body):
             if isinstance(one, amir.Arrive | amir.Await) and not self.is_copy(one):
                 raise _StaysError
             if isinstance(one, amir.Record) and one.trailing is not None:
                 raise _StaysError
-        return tuple(_accesses(body))
+
+    def unknown(self, name: str, end: ir.CExpr, origin: amir.Origin) -> amir.Loop:
+        """A loop of one iteration, at an unknown function of the step and of the iterators."""
+        source = amir.Variable(Sym(name), (ir.Int(1),) * len(self.scope), task_local=False)
+        self.copies.append(source)
+        at = tuple(ir.Point(ir.CVar(iterator)) for iterator in self.scope)
+        load = ir.Access(source.name, at)
+        return amir.Loop(Sym(name), ir.Int(0), end, (), origin, source=load)
 
     def is_copy(self, op: amir.Arrive | amir.Await) -> bool:
         """Tests whether it is of the commit group of a step."""
@@ -382,17 +418,19 @@ class _Taking:
         return self.variables[name].mechanism is BarrierMechanism.COMMIT_GROUP
 
     def copy_of(self, name: Sym) -> Sym:
-        """The commit group of a step."""
-        if name not in self.copies:
-            self.copies[name] = replace(self.variables[name], name=Sym(name.name))
-        return self.copies[name].name
+        """The commit group of a block."""
+        if name not in self.groups:
+            copy = replace(self.variables[name], name=Sym(name.name))
+            self.copies.append(copy)
+            self.groups[name] = copy.name
+        return self.groups[name]
 
     def nothing(self) -> ir.Access:
         """A window of a variable that nothing checks, where a barrier alone is told."""
-        name = next((one.name for one in self.copies.values() if one.mechanism is None), None)
+        name = next((one.name for one in self.copies if one.name.name == WINDOW), None)
         if name is None:
-            name = Sym("window")
-            self.copies[name] = amir.Variable(name, (), task_local=False)
+            name = Sym(WINDOW)
+            self.copies.append(amir.Variable(name, (), task_local=False))
         return ir.Access(name, ())
 
 
@@ -401,19 +439,6 @@ def _renewed(op: amir.Op) -> amir.Op:
     if isinstance(op, amir.Loop):
         return replace(op, body=tuple(_renewed(inner) for inner in op.body))
     return op
-
-
-def _accesses(block: amir.Block) -> Iterator[amir.Op]:
-    """Yields the accesses of a block that a step may have or not: what is asked and recorded."""
-    for op in block:
-        match op:
-            case amir.Loop() | amir.Guard():
-                if body := tuple(_accesses(op.body)):
-                    yield replace(op, body=body)
-            case amir.Record() | amir.Check() | amir.CheckInitialised():
-                yield op
-            case _:
-                pass
 
 
 def _threads_read(op: amir.Op) -> frozenset[Sym]:
