@@ -1,9 +1,9 @@
-"""Takes a ring that runs on from task to task out of the tasks (decision `ring-steps`).
+"""Takes rings that run on from task to task out of the tasks (decision `ring-steps`).
 
 A cluster executes the body of one loop, again and again, with some tasks and iterators.  Where
 all uses of some resident memory and its barriers stand in that body and read none of these
-iterators, the uses are the same each time.  So they are a loop over steps, of a length of its own:
-how many steps a task has does not matter.
+iterators, they are the same each time.  So they are a loop over steps, of a length of its own: how
+many steps a task has does not matter, and the number of a step is that of an arrival.
 
 for m in tasks(0, M):                     for step in tasks(0, steps):
     for k in seq(0, m + 1):                   uses of the ring
@@ -11,16 +11,19 @@ for m in tasks(0, M):                     for step in tasks(0, steps):
         other accesses                        for k in seq(0, m + 1):
                                                   other accesses
 
-The two are proved apart, as two launches are: no synchronisation of one orders accesses of the
-other.  What synchronises and serves both, a Fence or a commit group, stands in both.  A group
-begins anew with each step, so that an Await of it waits for no more than it does.
+What is left is proved as tasks in which nothing resides.  No synchronisation of one part orders
+accesses of another, as of two launches.  A Fence or a commit group that serves several stands in
+each.  A group begins anew with each block, so that an Await of it waits for no more than it does.
+
+Conditions and numbers of iterations within a step that read the task are unknown functions of the
+step: values from memory.  The ring's own barriers stand under none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from exogpu.amir import nodes as amir
 from exogpu.amir.walk import Path, accesses_of, begins_tasks, operations, paths
@@ -28,6 +31,7 @@ from exogpu.diagnostics.hazards import HazardKind
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import BarrierMechanism, Sym
 from exogpu.ir.walk import control_variables, read_by
+from exogpu.symbolic.ring_groups import Variables, is_comparison, is_needed, rings
 
 STEPS: Final = "steps"
 """The parameter: how many steps a cluster executes."""
@@ -37,8 +41,6 @@ STEP: Final = "step"
 ROUNDS: Final = "rounds"
 
 WINDOW: Final = "window"
-
-Variables: TypeAlias = dict[Sym, amir.Variable]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,14 +69,15 @@ def take_rings_out(
     ops: Sequence[amir.Op], variables: Variables
 ) -> tuple[list[RingSteps], list[amir.Op]]:
     """Returns the rings of a launch that are taken out of its tasks, and what is left of it."""
-    rings = tuple(_rings(ops, variables))
-    if not any(_is_needed(around) for _, around in rings):
+    several = tuple(rings(ops, variables))
+    single = sum(begins_tasks((op,)) for op in ops) == 1 and all(around for _, around in several)
+    if not single or not any(is_needed(around) for _, around in several):
         return [], list(ops)
     try:
-        found = [_Taking(names, around, variables).ring(ops) for names, around in rings]
+        found = [_Taking(names, around, variables).ring(ops) for names, around in several]
     except _StaysError:
         return [], list(ops)
-    taken = frozenset[Sym]().union(*(names for names, _ in rings))
+    taken = frozenset[Sym]().union(*(names for names, _ in several))
     left = [one for op in ops for one in _left(op, taken)]
     # The Fences before the frees of what resided: nothing else is freed there.
     return found, [op for op in left if not (isinstance(op, amir.Fence) and op.origin.threads)]
@@ -82,115 +85,6 @@ def take_rings_out(
 
 class _StaysError(Exception):
     """A ring is not the same in each step."""
-
-
-# --- rings --------------------------------------------------------------------------------------
-
-
-def _rings(ops: Sequence[amir.Op], variables: Variables) -> Iterator[tuple[frozenset[Sym], Path]]:
-    """Yields the resident variables that belong together, and what is around all their uses in
-    tasks, down to the innermost loop of the program's own."""
-    around: dict[Sym, Path] = {}
-    together: dict[Sym, Sym] = {}
-
-    def leader(name: Sym) -> Sym:
-        while (other := together.setdefault(name, name)) is not name:
-            name = other
-        return name
-
-    nests = tuple(op for op in ops if begins_tasks((op,)))
-    for path in paths(nests):
-        *_, (_, op) = path
-        names = [a.name for a in accesses_of(op) if variables[a.name].resident]
-        names += _slots_read(path, op, variables)
-        if not names:
-            continue
-        for name in names[1:]:
-            together[leader(name)] = leader(names[0])
-        if not _compares_slots(path):
-            loops = _around(path)
-            for name in names:
-                around[name] = _common(around.get(name, loops), loops)
-    joint: dict[Sym, Path] = {}
-    for name, loops in around.items():
-        first = leader(name)
-        joint[first] = _common(joint.get(first, loops), loops)
-    same: dict[tuple[amir.Op, ...], tuple[Path, set[Sym]]] = {}
-    for name in around:
-        loops = joint[leader(name)]
-        same.setdefault(tuple(op for _, op in loops), (loops, set()))[1].add(name)
-    unused = [
-        op.name
-        for op in ops
-        if isinstance(op, amir.Alloc) and variables[op.name].resident and op.name not in around
-    ]
-    for loops, members in same.values():
-        yield frozenset((*members, *unused)), loops
-        unused = []
-
-
-def _slots_read(path: Path, op: amir.Op, variables: Variables) -> Iterator[Sym]:
-    """Yields the resident barriers whose slots an operation reads."""
-    read = frozenset[Sym]().union(*map(read_by, accesses_of(op)))
-    for _, one in path[:-1]:
-        slot = one.slot if isinstance(one, amir.Loop) and one.iterator in read else None
-        if slot is not None and variables[slot.name].resident:
-            yield slot.name
-
-
-def _compares_slots(path: Path) -> bool:
-    """Tests whether it is a part of what a task requires of slots as it begins."""
-    *_, (_, op) = path
-    return _is_comparison(op) or any(_is_comparison(one) for _, one in path)
-
-
-def _is_comparison(op: amir.Op) -> bool:
-    """Tests whether an operation is a comparison of slots, with the loops that bind them."""
-    while isinstance(op, amir.Loop) and op.slot is not None and len(op.body) == 1:
-        (op,) = op.body
-    return isinstance(op, amir.Require) and op.kind is HazardKind.SLOT
-
-
-def _around(path: Path) -> Path:
-    """The loops, conditions and loads around an operation, outside of loops over threads and of
-    slots."""
-    found: list[tuple[int, amir.Op]] = []
-    for place, op in path[:-1]:
-        if isinstance(op, amir.Loop) and (op.threads or op.slot is not None):
-            break
-        found.append((place, op))
-    return tuple(found)
-
-
-def _common(one: Path, other: Path) -> Path:
-    same = 0
-    for (_, left), (_, right) in zip(one, other, strict=False):
-        if left is not right:
-            break
-        same += 1
-    return one[:same]
-
-
-def _is_needed(around: Path) -> bool:
-    """Tests whether a ring is in loops of the tasks, of which positions of tasks do not tell the
-    iterations."""
-    told = set[Sym]()
-    depends = in_loop = False
-    for _, op in around:
-        match op:
-            case amir.Loop(source=ir.Access() as source):
-                if read_by(source) & told:
-                    told.add(op.iterator)
-            case amir.Loop(tasks=True):
-                told.add(op.iterator)
-            case amir.Loop():
-                depends |= bool((control_variables(op.lo) | control_variables(op.hi)) & told)
-                in_loop = True
-            case amir.Guard() if in_loop:
-                depends |= bool(control_variables(op.condition) & told)
-            case _:
-                pass
-    return depends
 
 
 # --- what is left -------------------------------------------------------------------------------
@@ -293,10 +187,10 @@ class _Taking:
         """Yields what tasks require of the slots of the ring: each step requires it."""
         for path in paths(tuple(ops)):
             *around, (_, op) = path
-            if around and _is_comparison(around[-1][1]):
+            if around and is_comparison(around[-1][1]):
                 continue
             inside = (access for one in operations((op,)) for access in accesses_of(one))
-            if _is_comparison(op) and any(access.name in self.names for access in inside):
+            if is_comparison(op) and any(access.name in self.names for access in inside):
                 yield _renewed(op)
 
     def block(self, block: amir.Block, forgotten: frozenset[Sym]) -> Iterator[amir.Op]:

@@ -133,3 +133,40 @@ def by_memory(
 
 
 # expect by_memory: proved
+
+
+def fenced(name: str, when: str) -> Procedure:
+    """A tile that two warps hand over by Fences: the first of a step stands alone, under a
+    condition, or in a loop that the task tells."""
+
+    @proc(name=name)
+    def kernel(M: size, x: f32[M, M, 32] @ CudaGmemLinear, y: f32[M, M, 32] @ CudaGmemLinear):
+        with CudaDeviceFunction(blockDim=64):
+            tile: f32[32] @ CudaSmemLinear
+            for m in cuda_tasks(0, M):
+                for k in seq(0, m + 1):
+                    with CudaWarps(0, 1):
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            tile[t] = x[m, k, t]
+                    if when == "always":
+                        Fence(cuda_in_order, cuda_in_order)
+                    if when == "sometimes":  # noqa: SIM102 (the first is of Python)
+                        if k < m:
+                            Fence(cuda_in_order, cuda_in_order)
+                    if when == "in a loop":
+                        for n in seq(0, m):
+                            Fence(cuda_in_order, cuda_in_order)
+                    with CudaWarps(1, 2):
+                        for t in cuda_threads(0, 32, unit=cuda_thread):
+                            y[m, k, t] = tile[31 - t]
+                    Fence(cuda_in_order, cuda_in_order)
+
+    return kernel
+
+
+by_fences = fenced("by_fences", "always")
+# expect by_fences: proved
+sometimes_fenced = fenced("sometimes_fenced", "sometimes")
+# expect sometimes_fenced: refuted RAW tile
+fenced_in_a_loop = fenced("fenced_in_a_loop", "in a loop")
+# expect fenced_in_a_loop: refuted RAW tile
