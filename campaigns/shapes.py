@@ -31,7 +31,12 @@ SHARES: Final[Mapping[str, int]] = {
 }
 """The number of a hundred programs that have a shape."""
 
-RUNNING: Final[Mapping[str, int]] = {"resident": 30, "slots": 30, "relays": 40}
+RUNNING: Final[Mapping[str, int]] = {
+    "resident": 20,
+    "slots": 20,
+    "relays": 25,
+    "unequal": 35,
+}
 """The same of rings that run on."""
 
 REACH: Final[Mapping[str, int]] = {
@@ -84,6 +89,8 @@ MEANING: Final[Mapping[str, str]] = {
     "relays": "two such rings one after the other, of different depths, in one CTA or two, at "
     "times with a role that leaves steps out, a guard that reads the task, or a table that outlasts"
     " its task, 0 to 3 mutations",
+    "unequal": "a ring that runs on through tasks of unequal numbers of steps, by the task, values "
+    "from memory or two loops, at times with a step that leaves it out, 0 to 3 mutations",
     "waits": "mbarriers awaited by one role, in turn or now and then, 0 to 3 mutations",
     "groups": "commit groups in flight, 0 to 3 mutations",
     "threads": "scalar threads that add up their neighbours' sums in tasks, 0 to 3 mutations",

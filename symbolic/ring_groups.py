@@ -40,13 +40,13 @@ def rings(ops: Sequence[amir.Op], variables: Variables) -> Iterator[tuple[frozen
         for name in names[1:]:
             together[leader(name)] = leader(names[0])
         if not _compares_slots(path):
-            loops = _around(path)
+            loops = _enclosing_path(path)
             for name in names:
-                around[name] = _common(around.get(name, loops), loops)
+                around[name] = _common_path(around.get(name, loops), loops)
     joint: dict[Sym, Path] = {}
     for name, loops in around.items():
         first = leader(name)
-        joint[first] = _common(joint.get(first, loops), loops)
+        joint[first] = _common_path(joint.get(first, loops), loops)
     same: dict[tuple[amir.Op, ...], tuple[Path, set[Sym]]] = {}
     for name in around:
         loops = joint[leader(name)]
@@ -83,7 +83,7 @@ def is_comparison(op: amir.Op) -> bool:
     return isinstance(op, amir.Require) and op.kind is HazardKind.SLOT
 
 
-def _around(path: Path) -> Path:
+def _enclosing_path(path: Path) -> Path:
     """The loops, conditions and loads around an operation, outside of loops over threads and of
     slots."""
     found: list[tuple[int, amir.Op]] = []
@@ -94,7 +94,7 @@ def _around(path: Path) -> Path:
     return tuple(found)
 
 
-def _common(one: Path, other: Path) -> Path:
+def _common_path(one: Path, other: Path) -> Path:
     same = 0
     for (_, left), (_, right) in zip(one, other, strict=False):
         if left is not right:

@@ -78,7 +78,7 @@ def take_rings_out(
     except _StaysError:
         return [], list(ops)
     taken = frozenset[Sym]().union(*(names for names, _ in several))
-    left = [one for op in ops for one in _left(op, taken)]
+    left = [one for op in ops for one in _without_rings(op, taken)]
     # The Fences before the frees of what resided: nothing else is freed there.
     return found, [op for op in left if not (isinstance(op, amir.Fence) and op.origin.threads)]
 
@@ -90,14 +90,14 @@ class _StaysError(Exception):
 # --- what is left -------------------------------------------------------------------------------
 
 
-def _left(op: amir.Op, names: frozenset[Sym]) -> Iterator[amir.Op]:
+def _without_rings(op: amir.Op, names: frozenset[Sym]) -> Iterator[amir.Op]:
     """Yields an operation without what it does with a ring."""
     match op:
         case amir.Loop(slot=ir.Access() as slot) if slot.name in names:
             for inner in op.body:
-                yield from _left(inner, names)
+                yield from _without_rings(inner, names)
         case amir.Loop() | amir.Guard():
-            body = tuple(one for inner in op.body for one in _left(inner, names))
+            body = tuple(one for inner in op.body for one in _without_rings(inner, names))
             if body:
                 yield op if body == op.body else replace(op, body=body)
         case amir.Require() if op.kind is HazardKind.SLOT and op.variable in names:
@@ -149,7 +149,7 @@ class _Taking:
             if isinstance(op, amir.IncTaskID)
         )
         compared = tuple(self.comparisons(ops))
-        body = self.inside(last.body, forgotten, self.step)
+        body = self.body_uses(last.body, forgotten, self.step)
         count = ir.ControlParam(Sym(STEPS), "index")
         loop = amir.Loop(
             self.step,
@@ -162,15 +162,15 @@ class _Taking:
         at = next(at for at, op in enumerate(ops) if begins_tasks((op,)))
         return RingSteps(
             loop,
-            tuple(self.beside(ops[:at])),
-            tuple(self.beside(ops[at + 1 :])),
+            tuple(self.launch_uses(ops[:at])),
+            tuple(self.launch_uses(ops[at + 1 :])),
             count,
             self.rounds,
             loops,
             tuple(self.copies),
         )
 
-    def beside(self, ops: Sequence[amir.Op]) -> Iterator[amir.Op]:
+    def launch_uses(self, ops: Sequence[amir.Op]) -> Iterator[amir.Op]:
         """Yields what a launch does beside its tasks with the ring."""
         for op in ops:
             match op:
@@ -213,21 +213,21 @@ class _Taking:
                     yield replace(op)
             case amir.Arrive(home=home):
                 if home.name in self.names:
-                    yield self.same(op, forgotten)
+                    yield self.repeated(op, forgotten)
                 elif self.is_group(home.name):
                     name = self.copy_of(home.name)
                     targets = tuple(replace(one, name=name) for one in op.targets)
                     home = replace(home, name=name)
-                    yield self.same(replace(op, home=home, targets=targets), forgotten)
+                    yield self.repeated(replace(op, home=home, targets=targets), forgotten)
             case amir.Await(barrier=barrier):
                 if barrier.name in self.names:
-                    yield self.same(op, forgotten)
+                    yield self.repeated(op, forgotten)
                 elif self.is_group(barrier.name):
                     copy = replace(barrier, name=self.copy_of(barrier.name))
-                    yield self.same(replace(op, barrier=copy), forgotten)
+                    yield self.repeated(replace(op, barrier=copy), forgotten)
             case amir.Record() if op.access.name not in self.names:
                 if op.trailing is not None and op.trailing.home.name in self.names:
-                    yield self.same(replace(op, access=self.nothing()), forgotten)
+                    yield self.repeated(replace(op, access=self.untold_window()), forgotten)
             case (
                 amir.Record()
                 | amir.Check()
@@ -236,7 +236,7 @@ class _Taking:
                 | amir.CheckInitialised()
             ):
                 if op.access.name in self.names:
-                    yield self.same(op, forgotten)
+                    yield self.repeated(op, forgotten)
             case _:
                 return
 
@@ -250,7 +250,7 @@ class _Taking:
                 yield replace(op, body=body)
             self.scope = inner
             return
-        body = self.inside(op.body, forgotten | {op.iterator}, op.iterator)
+        body = self.body_uses(op.body, forgotten | {op.iterator}, op.iterator)
         if body:
             self.check_accesses(body)
             end = ir.Add(ir.CVar(self.rounds.name), ir.Int(1))
@@ -264,14 +264,14 @@ class _Taking:
             if body := tuple(self.block(op.body, forgotten)):
                 yield replace(op, body=body)
             return
-        if body := self.inside(op.body, forgotten):
+        if body := self.body_uses(op.body, forgotten):
             self.check_accesses(body)
             truth = self.unknown("truth", ir.Int(2), op.origin)
             holds = ir.Compare("==", ir.CVar(truth.iterator), ir.Int(1))
             yield replace(truth, body=(replace(op, condition=holds, body=body),))
 
-    def inside(self, block: amir.Block, forgotten: frozenset[Sym], *iterator: Sym) -> amir.Block:
-        """What a block does with the ring; commit groups begin anew in it."""
+    def body_uses(self, block: amir.Block, forgotten: frozenset[Sym], *iterator: Sym) -> amir.Block:
+        """Returns what a block does with the ring; commit groups begin anew in it."""
         scope, groups = self.scope, self.groups
         self.scope, self.groups = (*scope, *iterator), {}
         body = tuple(self.block(block, forgotten))
@@ -300,7 +300,7 @@ class _Taking:
         """Tests whether it is of the commit group of a step."""
         return next(accesses_of(op)).name not in self.names
 
-    def same(self, op: amir.Op, forgotten: frozenset[Sym]) -> amir.Op:
+    def repeated(self, op: amir.Op, forgotten: frozenset[Sym]) -> amir.Op:
         """The operation, if it is the same in each step.  Raises _StaysError."""
         read = _threads_read(op).union(*map(read_by, accesses_of(op)))
         if read & forgotten:
@@ -319,7 +319,7 @@ class _Taking:
             self.groups[name] = copy.name
         return self.groups[name]
 
-    def nothing(self) -> ir.Access:
+    def untold_window(self) -> ir.Access:
         """A window of a variable that nothing checks, where a barrier alone is told."""
         name = next((one.name for one in self.copies if one.name.name == WINDOW), None)
         if name is None:

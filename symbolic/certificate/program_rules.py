@@ -47,8 +47,8 @@ class Needs:
     all: Counter[Need]
     by_rules: Counter[Need]
     again: frozenset[Need]
-    """Those that may be there more often: of commit groups, which a ring that is taken out of its
-    tasks copies (decision `ring-steps`)."""
+    """The obligations that may be there more often: of commit groups, which a ring that is taken
+    out of its tasks copies (decision `ring-steps`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,8 @@ def refute(
     for finding in () if loads else _failing_at(findings, sizes):
         if holds_at(finding, sizes, violation):
             return Refutation(sizes, violation, finding)
-    if findings.undecided or loads:
+    by_step = findings.evidence is not None and _takes_out(findings.evidence)
+    if findings.undecided or loads or by_step:
         return Refutation(sizes, violation, None)
     return Undecided(
         f"at {at} the concrete machine stops at a violation that was not predicted: this is a "

@@ -28,6 +28,7 @@ PROGRAMS = dict.fromkeys(generate.BUILT, 60) | {
     "resident": 24,
     "slots": 24,
     "relays": 16,
+    "unequal": 16,
     "flags": 14,
     "roles": 24,
     "turns": 30,
@@ -41,6 +42,7 @@ LONG = {
     "resident": (10, 9),
     "slots": (10, 9),
     "relays": (6, 9),
+    "unequal": (6, 7),
     "windows": (20, 53),
 }
 """Of some shapes, how many programs are run with many iterations to skip, and how many; of the

@@ -182,9 +182,9 @@ def takes_out(findings: Findings) -> bool:
 
 
 def _without_step(key: Key) -> Key:
-    """The kind, variable and operation of a violation."""
+    """The kind, variable and operation of a violation, a LEAK as RAW."""
     kind, variable, _, check, *_ = key
-    return kind, variable, check
+    return HazardKind.RAW if kind is HazardKind.LEAK else kind, variable, check
 
 
 def machines_differ(program: amir.Program, sizes: Sizes, theirs: frozenset[Key]) -> bool:

@@ -50,6 +50,7 @@ SEEDS = {
     "roles": 4,
     "turns": 6,
     "handovers": 30,
+    "unequal": 6,
     "windows": 10,
 }
 """By shape, how many programs: a few tenths of a second each for rings, less for others; nests and
