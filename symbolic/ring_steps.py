@@ -213,21 +213,21 @@ class _Taking:
                     yield replace(op)
             case amir.Arrive(home=home):
                 if home.name in self.names:
-                    yield self.repeated(op, forgotten)
+                    yield self.step_operation(op, forgotten)
                 elif self.is_group(home.name):
                     name = self.copy_of(home.name)
                     targets = tuple(replace(one, name=name) for one in op.targets)
                     home = replace(home, name=name)
-                    yield self.repeated(replace(op, home=home, targets=targets), forgotten)
+                    yield self.step_operation(replace(op, home=home, targets=targets), forgotten)
             case amir.Await(barrier=barrier):
                 if barrier.name in self.names:
-                    yield self.repeated(op, forgotten)
+                    yield self.step_operation(op, forgotten)
                 elif self.is_group(barrier.name):
                     copy = replace(barrier, name=self.copy_of(barrier.name))
-                    yield self.repeated(replace(op, barrier=copy), forgotten)
+                    yield self.step_operation(replace(op, barrier=copy), forgotten)
             case amir.Record() if op.access.name not in self.names:
                 if op.trailing is not None and op.trailing.home.name in self.names:
-                    yield self.repeated(replace(op, access=self.untold_window()), forgotten)
+                    yield self.step_operation(replace(op, access=self.untold_window()), forgotten)
             case (
                 amir.Record()
                 | amir.Check()
@@ -236,7 +236,7 @@ class _Taking:
                 | amir.CheckInitialised()
             ):
                 if op.access.name in self.names:
-                    yield self.repeated(op, forgotten)
+                    yield self.step_operation(op, forgotten)
             case _:
                 return
 
@@ -300,7 +300,7 @@ class _Taking:
         """Tests whether it is of the commit group of a step."""
         return next(accesses_of(op)).name not in self.names
 
-    def repeated(self, op: amir.Op, forgotten: frozenset[Sym]) -> amir.Op:
+    def step_operation(self, op: amir.Op, forgotten: frozenset[Sym]) -> amir.Op:
         """The operation, if it is the same in each step.  Raises _StaysError."""
         read = _threads_read(op).union(*map(read_by, accesses_of(op)))
         if read & forgotten:
