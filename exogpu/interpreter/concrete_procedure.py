@@ -145,18 +145,50 @@ def load_value(stmt: ir.For, mode: ir.Loaded, array: Array, values: Mapping[Sym,
 def without_slots(proc: ir.Proc, sizes: Mapping[Sym, int]) -> ir.Proc:
     """The procedure at these sizes without slots; itself if it has none.
 
-    Raises ExoGpuError (X931) where a slot is no expression of the iterators.
+    Raises ExoGpuError (X931) where a slot is no expression of the iterators within a task.
     """
-    slots = [s for s in walk(proc.body) if isinstance(s, ir.For) and isinstance(s.mode, ir.Slot)]
-    if not slots:
+    if not _slots(proc.body):
         return proc
-    barriers = {s.name: len(s.shape) for s in walk(proc.body) if isinstance(s, ir.BarrierAlloc)}
     try:
-        counts = analysis_slots.counts([*_parts(proc.body, barriers, {})], sizes)
+        return _count_slots(proc, sizes)
+    except analysis_slots.UncountedError:
+        proc = replace(proc, body=tuple(_tasks_apart(proc.body, {**sizes})))
+    try:
+        return _count_slots(proc, sizes)
     except analysis_slots.UncountedError:
         message = "how many Arrives come before this slot depends on the iteration"
         remedy = "p.check_at(...) runs it; p.run does not"
-        raise ExoGpuError([Diagnostic("X931", message, slots[0].span, remedy)]) from None
+        raise ExoGpuError(
+            [Diagnostic("X931", message, _slots(proc.body)[0].span, remedy)]
+        ) from None
+
+
+def _slots(block: ir.Block) -> list[ir.For]:
+    """The loops that bind slots."""
+    return [s for s in walk(block) if isinstance(s, ir.For) and isinstance(s.mode, ir.Slot)]
+
+
+def _tasks_apart(block: ir.Block, values: dict[Sym, int]) -> Iterator[ir.Stmt]:
+    """Yields the statements of a block with each task that binds slots as a loop of its own: tasks
+    may have unequal numbers of steps."""
+    for stmt in block:
+        if not _slots((stmt,)):
+            yield stmt
+        elif isinstance(stmt, ir.For) and stmt.mode == ir.CudaTasks():
+            for value in range(evaluate(stmt.lo, values), evaluate(stmt.hi, values)):
+                values[stmt.iterator] = value
+                body = tuple(_tasks_apart(stmt.body, values))
+                yield replace(stmt, lo=ir.Int(value), hi=ir.Int(value + 1), body=body)
+        elif isinstance(stmt, ir.DeviceFunction | ir.If):
+            yield map_blocks(stmt, lambda inner: tuple(_tasks_apart(inner, values)))
+        else:
+            yield stmt
+
+
+def _count_slots(proc: ir.Proc, sizes: Mapping[Sym, int]) -> ir.Proc:
+    """Raises UncountedError."""
+    barriers = {s.name: len(s.shape) for s in walk(proc.body) if isinstance(s, ir.BarrierAlloc)}
+    counts = analysis_slots.counts([*_parts(proc.body, barriers, {})], sizes)
     return replace(proc, body=_without_slots(proc.body, counts))
 
 
