@@ -154,6 +154,13 @@ def launched(*, dependent: bool = False, waits: str = "", last: str = F) -> str:
 WAITS: Final = "Fence(cuda_stream_sync, cuda_in_order)"
 
 RIGHT: dict[str, LeavingOut] = {
+    "steps are left out": LeavingOut(under("for k in seq(0, K):", under("if m < k:", staged()))),
+    "as many steps as are loaded": LeavingOut(
+        under("n = load_index(counts[m], 0, 3)\nfor k in seq(0, n):", staged())
+    ),
+    "as many steps as are loaded, under a condition": LeavingOut(
+        under(SOME, under("for k in seq(0, n):", staged()))
+    ),
     "by a value": LeavingOut(under(SOME, staged())),
     "by a value, a ring": LeavingOut(under(SOME, ring()), RING),
     "by a value, whole rings": LeavingOut(
@@ -354,18 +361,6 @@ UNDECIDED: dict[str, tuple[LeavingOut, bool]] = {
             )
         ),
         False,
-    ),
-    "steps are left out": (
-        LeavingOut(under("for k in seq(0, K):", under("if m < k:", staged()))),
-        True,
-    ),
-    "as many steps as are loaded": (
-        LeavingOut(under("n = load_index(counts[m], 0, 3)\nfor k in seq(0, n):", staged())),
-        True,
-    ),
-    "as many steps as are loaded, under a condition": (
-        LeavingOut(under(SOME, under("for k in seq(0, n):", staged()))),
-        True,
     ),
     "an element by the value": (
         LeavingOut(under(SOME, staged("kept[n, t] = x[m, t]", "y[m, t] = kept[n, 1 - t]"))),
