@@ -33,6 +33,8 @@ from tests.codegen.role_kernels import (
 from tests.codegen.shared_kernels import consumers_in_turn, producers_in_turn, slots_of_two
 from tests.kernels.cooperative import make_cooperative
 from tests.kernels.pingpong import make_pingpong
+from tests.symbolic.slot_files import CASES as CASES_OF_SLOTS
+from tests.symbolic.slot_files import procedures
 
 pytestmark = [
     pytest.mark.slow,
@@ -46,6 +48,8 @@ PAIR = gemm_sm90.KERNELS["gemm_sm90_2x1_128x256"]
 SPLIT = make_gemm_splitk_sum(1, 1, 64, 16, 2, 1)
 TURNS = make_gemm_alternating(2, 2, 64, 32, 3, 2, 1)
 RUNNING = gemm_sm90.make_resident(1, 1, 128, 64)
+
+UNEQUAL = procedures(CASES_OF_SLOTS / "unequal.py")["by_task"]
 
 HALF = gemm_sm90.make_gemm(1, 1, 64, 64, 4, 1, dtype=bf16)
 
@@ -75,6 +79,7 @@ CASES: list[tuple[Procedure, dict[str, int]]] = [
     (make_pingpong(64, 32, 2), {"L": 3, "M": 200, "N": 40, "cluster_K": 100}),
     (scaled_by, {"M": 1}),
     (in_two, {"n": 3}),
+    (UNEQUAL, {"M": 6}),
     (SPLIT, {"L": 1, "M": 3, "N": 20, "K_split": 5, "cluster_K": 36}),
     (TURNS, {"L": 2, "M": 70, "N": 40, "cluster_K": 132}),
 ]
