@@ -266,9 +266,8 @@ class _Teller:
                     self._take_repairs(culprit),
                 )
             case Why.NOT_TRANSITIVE:
-                ordinary = (
-                    culprit.seen & SYNC_TIMELINES["cuda_in_order"].sets_under(self.policy).full
-                )
+                in_order = SYNC_TIMELINES["cuda_in_order"].sets_under(self.policy)
+                ordinary = culprit.seen & in_order.full
                 return (
                     f"{here}{for_} is not transitive: it orders what its threads did themselves, "
                     f"not {self._access()}, which they have seen as "
