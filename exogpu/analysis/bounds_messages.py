@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from exogpu.analysis.domain import Domain, conjuncts
 from exogpu.analysis.requirements import Element, intervals
@@ -13,6 +13,9 @@ from exogpu.frontend.quote import ordinal, quote, quote_access
 from exogpu.ir import nodes as ir
 from exogpu.ir.types import Sym
 from exogpu.ir.walk import control_variables, evaluate
+
+RING_HAS: Final = "the ring has"
+"""The begin of the remedy for an index that goes round further than its ring: no guard mends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +198,7 @@ def _outside(finding: Outside, domain: Domain, point: Mapping[Sym, int]) -> Diag
             "precondition that excludes it"
         )
     if isinstance(index, ir.Mod) and index.divisor > size > 0:
-        remedy = f"the ring has {size} slots: write % {size} for % {index.divisor}"
+        remedy = f"{RING_HAS} {size} slots: write % {size} for % {index.divisor}"
     for load in finding.loads:
         if load.iterator in relevant:
             lo, hi = quote(load.lo), quote(load.hi)

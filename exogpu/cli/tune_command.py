@@ -35,7 +35,7 @@ def tune_command(
         typer.Option("--grid", help="Values of an argument of the maker: rows=64,128."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A JSON file for the fastest.")
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write what was measured.")
     ] = None,
 ) -> None:
     """Time kernels on this GPU: those of a product, or each that a function of yours makes.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from exogpu.amir.lower import lower
 from exogpu.analysis import bounds
 from exogpu.analysis.all_facts import facts_of
+from exogpu.analysis.bounds_messages import RING_HAS
 from exogpu.analysis.inline import inline
 from exogpu.analysis.lifetimes import insert_frees
 from exogpu.diagnostics.hazards import Hazard
@@ -43,6 +44,8 @@ def _with_guard(
     policy: Policy,
     budget: Budget,
 ) -> Hazard:
+    if hazard.help.startswith(RING_HAS):
+        return hazard
     for made in guard_repairs(proc, breach):
         if not budget.allows():
             break

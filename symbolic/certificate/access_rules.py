@@ -205,6 +205,12 @@ class _Statement:
     def _barriers(self) -> None:
         """Barriers are recorded as an Arrive, an Await or an instruction uses them."""
         syncs = [s for s in self._steps if s.op["op"] in ("Arrive", "Await")]
+        trailing = [
+            (str(s.op["trailing"]["home"]["variable"]), s)
+            for s in self._records
+            if s.op["trailing"] is not None
+        ]
+        trailed = {name for name, _ in trailing}
         for use in self._uses:
             op = use.op
             if not _is_record(use):
@@ -213,7 +219,7 @@ class _Statement:
             if plain != ("RecordRead", FULL, False, [], True):
                 _wrong(use, "as no use of a barrier is recorded")
             own = [s for s in syncs if _barrier_of(s.op) == use.name]
-            if own:
+            if own and not (op["timeline"] is None and use.name in trailed):
                 if op["timeline"] not in {_timeline_of(s.op) for s in own}:
                     _wrong(use, f"on {op['timeline']}, which is not that of its {own[0].op['op']}")
                 if op["threads"] not in [s.op["threads"] for s in own]:
@@ -222,11 +228,6 @@ class _Statement:
                 _wrong(use, f"on {op['timeline']}, and neither Arrive nor Await")
         used = {use.name for use in self._uses if _is_record(use)}
         named = [(_barrier_of(s.op), s) for s in syncs]
-        trailing = [
-            (str(s.op["trailing"]["home"]["variable"]), s)
-            for s in self._records
-            if s.op["trailing"] is not None
-        ]
         for name, step in (*named, *trailing):
             if self._variables[name]["shared"] and name not in used:
                 _wrong(step, f"and no RecordRead of {name}")

@@ -121,7 +121,9 @@ def test_what_is_no_axis_is_refused(option):
 
 def test_each_configuration_is_proved_and_timed(machine, target, tmp_path):
     out = tmp_path / "best.json"
-    done = run(target, "M=100", "--grid", "rows=32,64,128", "--grid", "broken=0,1", "-o", str(out))
+    done = run(
+        target, "M=100", "--grid", "rows=32,64,128", "--grid", "broken=0,1", "--json", str(out)
+    )
     assert done.exit_code == 0, done.output
     assert "rows=128, broken=0: not timed: 128 rows are too many" in done.output
     assert "rows=32, broken=1: not timed: reverse is refuted" in done.output
