@@ -14,6 +14,7 @@ from exogpu.diagnostics.verdict import Policy
 from exogpu.explain import edits
 from exogpu.explain.advice import Overlapping, overlapping
 from exogpu.explain.barrier_hazards import skip_text
+from exogpu.explain.edits import Repair
 from exogpu.explain.journey import Missed, PassedOn, Unseen, Why, follow, granted_timelines
 from exogpu.explain.repairs import (
     BY_COMMIT_GROUP,
@@ -64,7 +65,7 @@ class BrokenLink:
     """The chain of syncs that passed it on, first to last; empty if none did."""
     missing: str
     """Why it went no further."""
-    repairs: tuple[edits.Repair, ...] = ()
+    repairs: tuple[Repair, ...] = ()
     """Repairs that may pass it on there; none where only a sync between the two would."""
     advice: str = ""
     """A remedy in words, where no edit is tried."""
@@ -134,7 +135,7 @@ class _Teller:
         arrives = (op for op in operations(self.program.body) if isinstance(op, Arrive))
         flags = {v.name for v in self.program.variables if v.counts_all}
         repairs = tuple(
-            edits.Repair(f"let {_name(op)} on {op.home.name} come after {self._access()}", edit)
+            Repair(f"let {_name(op)} on {op.home.name} come after {self._access()}", edit)
             for op in arrives
             if op.home.name in flags
             for edit in (*self._after_loops(op), edits.Moved(op, self.record))
@@ -180,7 +181,7 @@ class _Teller:
 
     # --- what is missing ------------------------------------------------------------------
 
-    def _too_weak(self, last: PassedOn) -> tuple[str, tuple[edits.Repair, ...]]:
+    def _too_weak(self, last: PassedOn) -> tuple[str, tuple[Repair, ...]]:
         """The check's threads learn of the access, but not as the check needs it."""
         assert isinstance(last.op, Fence | Await)
         wanted = self.check.timelines
@@ -219,7 +220,7 @@ class _Teller:
         proxied = self.check.timelines & ASYNC_PROXY and self.record.timeline not in ASYNC_PROXY
         return bool(proxied) and self.policy is Policy.PTX
 
-    def _without_proxy(self, last: PassedOn) -> tuple[str, tuple[edits.Repair, ...]]:
+    def _without_proxy(self, last: PassedOn) -> tuple[str, tuple[Repair, ...]]:
         """The last step is only temporal on the async proxy, and nothing crossed before it."""
         return (
             f"{_name(last.op)} orders {self._accesses(self.check.timelines)} in time only: "
@@ -227,7 +228,7 @@ class _Teller:
             _fuller(last, self.check.timelines),
         )
 
-    def _describe_missed(self, missed: Missed | None) -> tuple[str, tuple[edits.Repair, ...]]:
+    def _describe_missed(self, missed: Missed | None) -> tuple[str, tuple[Repair, ...]]:
         """Explains why the sync nearest to the check did not pass the access on."""
         if missed is None:
             if not (self.journey.passed or self.journey.missed or self.journey.uncarried):
@@ -282,7 +283,7 @@ class _Teller:
 
     # --- repairs --------------------------------------------------------------------------
 
-    def _wider(self) -> tuple[edits.Repair, ...]:
+    def _wider(self) -> tuple[Repair, ...]:
         """Returns repairs by which the furthest sync reaches the threads of the check."""
         last, asked = self._furthest(), second_timeline(self.check.timelines)
         if last is None or is_launch(last.op) or EVERYONE in self.blind:
@@ -293,21 +294,21 @@ class _Teller:
             return new_awaits(self.program, self.check, last.op.home, asked, skips)
         if isinstance(last.op, Fence):
             text = f"move {_name(last.op)} out to a scope with {ours} in it"
-            return (edits.Repair(text, edits.Widened(self.violation, last.op)),)
+            return (Repair(text, edits.Widened(self.violation, last.op)),)
         fence = f"Fence(cuda_in_order, {asked})"
         text = f"after {_name(last.op)}, {fence} where {ours} takes part"
         edit = edits.Between(self.violation, "cuda_in_order", asked)
         behind = tuple(
-            edits.Repair(
+            Repair(
                 f"after the loop at line {loop.origin.span.line}, {fence}",
                 edits.NewFence(loop, "cuda_in_order", asked),
             )
             for _, loop in path_to(self.program.body, last.op)
             if isinstance(loop, Loop) and loop.threads
         )
-        return (edits.Repair(text, edit), edits.Repair(text, replace(edit, widest=True)), *behind)
+        return (Repair(text, edit), Repair(text, replace(edit, widest=True)), *behind)
 
-    def _take_repairs(self, culprit: Missed) -> tuple[edits.Repair, ...]:
+    def _take_repairs(self, culprit: Missed) -> tuple[Repair, ...]:
         """Returns repairs by which a sync takes an access that its threads saw on other ones."""
         assert isinstance(culprit.op, Fence | Arrive)
         here, line = _name(culprit.op), culprit.op.origin.span.line
@@ -321,28 +322,24 @@ class _Teller:
         last = self._furthest()
         if last is not None and isinstance(last.op, Arrive) and self._is_group(last.op):
             text = f"before {here}, {_missing_await(last.op, 'cuda_in_order', '0')}"
-            return (
-                edits.Repair(text, edits.NewAwait(culprit.op, last.op.home, "cuda_in_order", 0)),
-            )
+            return (Repair(text, edits.NewAwait(culprit.op, last.op.home, "cuda_in_order", 0)),)
         if first == BY_COPY:
             return tuple(self._sooner_than(culprit.op))
         if first in BY_COMMIT_GROUP:
             ways = completion(first, "cuda_in_order", self.record, self.program, f"before {here}")
             return (*self._completion_repairs(first), *ways)
         return (
-            edits.Repair(
-                f"let the first timeline of {here} be {first}", edits.First(culprit.op, first)
-            ),
+            Repair(f"let the first timeline of {here} be {first}", edits.First(culprit.op, first)),
         )
 
-    def _completion_repairs(self, first: str) -> Iterator[edits.Repair]:
+    def _completion_repairs(self, first: str) -> Iterator[Repair]:
         """An Arrive on a commit group that completes less of the access than this one would."""
         for op in operations(self.program.body):
             if isinstance(op, Arrive) and self._is_group(op) and self.record.timeline not in op.pre:
                 text = f"let the first timeline of {_name(op)} be {first}"
-                yield edits.Repair(text, edits.First(op, first))
+                yield Repair(text, edits.First(op, first))
 
-    def _sooner_than(self, culprit: Fence | Arrive) -> Iterator[edits.Repair]:
+    def _sooner_than(self, culprit: Fence | Arrive) -> Iterator[Repair]:
         """An Await for the copy comes before a sync, which then takes what it has written."""
         if self.record.trailing is None:
             return
@@ -354,36 +351,36 @@ class _Teller:
                 inside = any(other not in shared for _, other in path_to(body, op)[:-1])
                 kept = ", with the loops and conditions around it," if inside else ""
                 text = f"move the Await of line {op.origin.span.line}{kept} before {here}"
-                yield edits.Repair(text, edits.Moved(op, culprit, after=False))
+                yield Repair(text, edits.Moved(op, culprit, after=False))
 
-    def _transitive(self, culprit: Missed) -> tuple[edits.Repair, ...]:
+    def _transitive(self, culprit: Missed) -> tuple[Repair, ...]:
         assert isinstance(culprit.op, Fence | Arrive)
         here = _name(culprit.op)
         text = f"let the first timeline of {here} be cuda_in_order, which is transitive"
-        return (edits.Repair(text, edits.First(culprit.op, "cuda_in_order")),)
+        return (Repair(text, edits.First(culprit.op, "cuda_in_order")),)
 
-    def _on_element(self, wait: Op, index: tuple[int, ...]) -> tuple[edits.Repair, ...]:
+    def _on_element(self, wait: Op, index: tuple[int, ...]) -> tuple[Repair, ...]:
         assert isinstance(wait, Await)
         text = f"let {_name(wait)} wait on {_element(wait.barrier.name.name, index)}"
-        return (edits.Repair(text, edits.OnElement(wait, tuple(map(Int, index)))),)
+        return (Repair(text, edits.OnElement(wait, tuple(map(Int, index)))),)
 
-    def _later_arrive(self, wait: Op) -> Iterator[edits.Repair]:
+    def _later_arrive(self, wait: Op) -> Iterator[Repair]:
         """The Arrives that an Await waits for, after the access."""
         assert isinstance(wait, Await)
         name = wait.barrier.name
         for op in operations(self.program.body):
             if isinstance(op, Arrive) and op.home.name is name:
                 text = f"let {_name(op)} on {name.name} come after {self._access()}"
-                yield edits.Repair(text, edits.Moved(op, self.record))
+                yield Repair(text, edits.Moved(op, self.record))
 
-    def _sooner(self, wait: Op) -> Iterator[edits.Repair]:
+    def _sooner(self, wait: Op) -> Iterator[Repair]:
         """The Await waits for a later arrival, if it may."""
         assert isinstance(wait, Await)
         for n in range(wait.n + 1, 0) if wait.n < 0 else range(wait.n - 1, -1, -1):
             text = f"let {_name(wait)} wait for a later one: {skip_text(n)} instead of "
-            yield edits.Repair(text + skip_text(wait.n), edits.Skip(wait, n))
+            yield Repair(text + skip_text(wait.n), edits.Skip(wait, n))
 
-    def _earlier_arrival(self, missed: Missed) -> tuple[str, tuple[edits.Repair, ...]]:
+    def _earlier_arrival(self, missed: Missed) -> tuple[str, tuple[Repair, ...]]:
         """The Await does not wait for the first arrival that carries the access, or waits for a
         later one alone (`await-own-arrival`)."""
         assert missed.tag is not None and isinstance(missed.op, Await)
@@ -395,7 +392,7 @@ class _Teller:
             repairs = [_move_after(early.op, order.op)]
             if isinstance(early.op, Arrive) and isinstance(order.op, Await) and order.op.n > 0:
                 text = f"let {_name(early.op)} be for the step before"
-                repairs.insert(0, edits.Repair(text, edits.Delayed(early.op, order.op)))
+                repairs.insert(0, Repair(text, edits.Delayed(early.op, order.op)))
             return (
                 f"{_name(early.op)}, for which {here} waits, comes before {_name(order.op)}, "
                 f"which orders {self._access()}",
@@ -409,7 +406,7 @@ class _Teller:
         if (n < 0) != (asked < 0) or further == 0:
             return missing, ()
         text = f"let {here} wait for it: {skip_text(asked)} instead of {skip_text(n)}"
-        return missing, (edits.Repair(text, edits.Skip(missed.op, asked)),)
+        return missing, (Repair(text, edits.Skip(missed.op, asked)),)
 
     def _mechanism(self, arrive: Arrive) -> BarrierMechanism | None:
         mechanisms = {v.name: v.mechanism for v in self.program.variables}
@@ -457,7 +454,7 @@ def _specific(missed: Missed) -> int:
     return _SPECIFIC.index(missed.why)
 
 
-def _fuller(passed: PassedOn, asked: QualSet) -> tuple[edits.Repair, ...]:
+def _fuller(passed: PassedOn, asked: QualSet) -> tuple[Repair, ...]:
     """Returns repairs that make a sync full on timelines that it orders in time only, or not at
     all."""
     assert isinstance(passed.op, Fence | Await)
@@ -467,24 +464,20 @@ def _fuller(passed: PassedOn, asked: QualSet) -> tuple[edits.Repair, ...]:
     if second == "wgmma_fence_2":
         pair = "wgmma_fence_1", "wgmma_fence_2"
         return (
-            edits.Repair(
-                f"put Fence({', '.join(pair)}) after {here}", edits.NewFence(passed.op, *pair)
-            ),
+            Repair(f"put Fence({', '.join(pair)}) after {here}", edits.NewFence(passed.op, *pair)),
         )
-    whole = edits.Repair(
-        f"make the second timeline of {here} {second}", edits.Second(passed.op, second)
-    )
+    whole = Repair(f"make the second timeline of {here} {second}", edits.Second(passed.op, second))
     if not asked & ASYNC_PROXY:
         return (whole,)
     return (
         whole,
-        edits.Repair(f"put {PROXY_FENCE} after {here}", edits.NewFence(passed.op, *PROXY_PAIR)),
+        Repair(f"put {PROXY_FENCE} after {here}", edits.NewFence(passed.op, *PROXY_PAIR)),
     )
 
 
-def _move_after(arrive: Fence | Arrive | Await, after: Fence | Arrive | Await) -> edits.Repair:
+def _move_after(arrive: Fence | Arrive | Await, after: Fence | Arrive | Await) -> Repair:
     kind, line = type(arrive).__name__, arrive.origin.span.line
-    return edits.Repair(
+    return Repair(
         f"move the {kind} of line {line} after the {_kind(after)} at line {after.origin.span.line}",
         edits.Moved(arrive, after),
     )
