@@ -86,7 +86,9 @@ class Tensor:
         return 2.5
 
 
-@pytest.mark.parametrize("a", [2.5, np.full((1,), 2.5, np.float32), Tensor()], ids=["number", "numpy", "tensor"])
+@pytest.mark.parametrize(
+    "a", [2.5, np.full((1,), 2.5, np.float32), Tensor()], ids=["number", "numpy", "tensor"]
+)
 def test_one_element_is_taken_by_value_from_a_tensor(fake, library, a) -> None:
     total = np.zeros(2, np.float32)
     kernel_of(library)(np.zeros(1, np.float32), total, a, CudaArray(aligned((32,))))
