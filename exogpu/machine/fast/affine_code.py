@@ -57,14 +57,19 @@ class Scope:
     shapes: dict[Sym, tuple[int, ...]] = field(default_factory=dict)
     """The shapes of the arrays that values are loaded from."""
 
-    def enter(self, name: Sym, lo: affine.Affine, hi: affine.Affine) -> Sym:
-        """A name of its own for the iterator of a loop over `[lo, hi)`."""
+    def enter(self, name: Sym, lo: affine.Affine, hi: affine.Affine, own: Sym | None = None) -> Sym:
+        """A name of its own for the iterator of a loop over `[lo, hi)`; or the one that it has, if
+        the loop stands in several places, of which each adds its range."""
         first, last = affine.interval(lo, self.ranges)[0], affine.interval(hi, self.ranges)[1] - 1
-        own = Sym(name.name)
-        self.slots[own] = len(self.slots)
-        self.ranges[own] = (
-            affine.Range(first, last) if last > first else affine.Range(first, first, 0)
-        )
+        span = affine.Range(first, last) if last > first else affine.Range(first, first, 0)
+        if own is None:
+            own = Sym(name.name)
+            self.slots[own] = len(self.slots)
+        else:
+            before = self.ranges[own]
+            if span != before:
+                span = affine.Range(min(span.lo, before.lo), max(span.hi, before.hi))
+        self.ranges[own] = span
         return own
 
     def enter_loop(self, name: Sym, own: Sym) -> AbstractContextManager[None]:

@@ -160,7 +160,8 @@ def _survey_block(block: amir.Block, layout: Layout, breaks: _Breaks) -> None:
     for op in block:
         match op:
             case amir.Loop():
-                own = scope.enter(op.iterator, scope.form(op.lo), scope.form(op.hi))
+                bounds = scope.form(op.lo), scope.form(op.hi)
+                own = scope.enter(op.iterator, *bounds, layout.iterators.get(op))
                 layout.iterators[op] = own
                 if op.source is not None:
                     _declare(op.source.name, own, scope, breaks.shapes)
@@ -182,7 +183,7 @@ def _survey_block(block: amir.Block, layout: Layout, breaks: _Breaks) -> None:
                     breaks.add(op.access, scope)
             case amir.Fence() | amir.Await():
                 if op.origin.threads is not None:
-                    layout.threads[op] = _threads(op, scope)
+                    layout.threads[op] = layout.threads.get(op, 0) | _threads(op, scope)
             case (
                 amir.IncTaskID()
                 | amir.Alloc()
