@@ -159,6 +159,7 @@ __device__ __forceinline__ void Sm90_wgmma_tf32_n256(
 
 // Registers of wgmma are neither read nor written on the other side of here.
 __device__ __forceinline__ void pinned(float& x) { asm volatile("" : "+f"(x) :: "memory"); }
+__device__ __forceinline__ void pinned(int& x) { asm volatile("" : "+r"(x) :: "memory"); }
 __device__ __forceinline__ void pinned(unsigned& x) { asm volatile("" : "+r"(x) :: "memory"); }
 template <typename T, int N>
 __device__ __forceinline__ void pinned(T (&x)[N])
