@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, sleep
@@ -58,9 +59,14 @@ def codes(found: list[dict]) -> list[str]:
 
 
 def worker_of(client: Client) -> int:
-    """The process that executes files."""
-    children = Path(f"/proc/{client.process.pid}/task").glob("*/children")
-    (worker,) = {int(pid) for file in children for pid in file.read_text().split()}
+    """The process that executes files, once there is one."""
+    workers: set[int] = set()
+    end = time.monotonic() + 30
+    while len(workers) != 1 and time.monotonic() < end:
+        children = Path(f"/proc/{client.process.pid}/task").glob("*/children")
+        workers = {int(pid) for file in children for pid in file.read_text().split()}
+        time.sleep(0.05)
+    (worker,) = workers
     return worker
 
 

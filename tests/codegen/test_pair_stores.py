@@ -9,8 +9,10 @@ import pytest
 
 from campaigns.emulator.launch import Emulated
 from campaigns.emulator.orders import ORDERS
-from exogpu.codegen.toolchain import compile_cubin, disassemble, find_toolchain
+from exogpu.codegen.toolchain import compile_cubin, disassemble, find, find_toolchain
 from tests.texts import made
+
+NO_DISASSEMBLER = not (find.find_program("nvdisasm") or find.find_program("cuobjdump"))
 
 WRITES = """
 @proc
@@ -129,6 +131,7 @@ def _numbers(bits: np.ndarray, stored: str) -> np.ndarray:
 
 
 @pytest.mark.skipif(find_toolchain() is None, reason="there is no CUDA compiler")
+@pytest.mark.skipif(NO_DISASSEMBLER, reason="no nvdisasm or cuobjdump here")
 def test_a_stage_of_bf16_takes_words() -> None:
     """And so does global memory: none of 16 bits is stored."""
     for statement, options in (
